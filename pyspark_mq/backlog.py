@@ -78,7 +78,7 @@ class Backlog:
         self._waiting = heapq.merge(*map(zip, keys, map(repeat, queues)))
 
     def _keys(self, queue: QueueName) -> list[str]:
-        """Return the places of a queue's messages, in order, and none if the queue is gone."""
+        """Return the keys of a queue's messages, in order, and none if the queue is gone."""
         listing = list_queue(self._spool, queue)
         keys = [] if listing is None else listing.keys
         if self._left:
@@ -97,6 +97,5 @@ class Backlog:
             return []
 
     def _key(self, queue: QueueName, message_id: MessageId) -> str:
-        """Return the place of a message as a server orders it. A message that is gone comes
-        first."""
+        """Return the key of a message as a server orders it. A message that is gone comes first."""
         return key_of(self._spool, queue, message_id) or order_key(message_id, 0)

@@ -19,7 +19,7 @@ from mq.spool.message.burial import Burial, burial_in
 from mq.spool.message.held import FAULTS_OF_ONE_MESSAGE, Opened, look_at
 from mq.spool.message.seal import NO_LEASE, due_ns, state_in
 from mq.spool.message.trailer import read_long, split
-from mq.spool.queue.listing import place_of
+from mq.spool.queue.listing import find_key
 from mq.store.answer_memory import MAX_FETCH_BYTES, Share
 from mq.store.context import Workspace, no_message
 from mq.store.indexing import MAX_LISTINGS, listing
@@ -78,12 +78,12 @@ def peek(
     """Look at the oldest ready messages, up to `limit` and what `share` has memory for, but at
     least at one if there is one. With `after`, look only at those that follow it. The caller closes
     them. Raises QueueNotFound, MessageNotFound, StoreUnavailable."""
-    listings, place, at_once = 0, "", limit
+    listings, key, at_once = 0, "", limit
     while listings < MAX_LISTINGS:
         work.ready.drain()
-        if after is not None and not place:
-            place = _place_behind(work, queue, after)
-        ids = _find_behind(work, queue, place, at_once)
+        if after is not None and not key:
+            key = _key_of(work, queue, after)
+        ids = _find_behind(work, queue, key, at_once)
         if ids is None:
             listings += 1
             yield listing(work, queue)
@@ -95,7 +95,7 @@ def peek(
         if found or not ids:
             return found
         # Those that are left are not messages, or cannot be read.
-        place = _drop_gone(work, queue, ids) or place
+        key = _drop_gone(work, queue, ids) or key
         at_once = max(limit, _LOOK_AT_ONCE)
     return []
 
@@ -124,30 +124,28 @@ def closing_if_refused(
         raise
 
 
-def _place_behind(work: Workspace, queue: QueueName, after: MessageId) -> str:
-    """Return the place of a message in the order of its queue. Raises QueueNotFound,
+def _key_of(work: Workspace, queue: QueueName, message_id: MessageId) -> str:
+    """Return the key of a message, even of one that has left the queue. Raises QueueNotFound,
     MessageNotFound."""
     ready = work.loaded_index(queue)
-    place = (ready and ready.key(after)) or place_of(work.spool, queue, after)
-    if place is None:
-        raise no_message(queue, after)
-    return place
+    key = (ready and ready.key(message_id)) or find_key(work.spool, queue, message_id)
+    if key is None:
+        raise no_message(queue, message_id)
+    return key
 
 
-def _find_behind(
-    work: Workspace, queue: QueueName, place: str, limit: int
-) -> list[MessageId] | None:
-    """Return the first `limit` messages behind that place in a queue, as its index knows them; None
+def _find_behind(work: Workspace, queue: QueueName, key: str, limit: int) -> list[MessageId] | None:
+    """Return the first `limit` messages behind that key in a queue, as its index knows them; None
     if it must be listed first. Raises QueueNotFound."""
     ready = work.loaded_index(queue)
     if ready is None:
         return None
-    ids = ready.behind(place, limit)
+    ids = ready.behind(key, limit)
     return ids if ids or not work.may_have_changed(queue, ready) else None
 
 
 def _drop_gone(work: Workspace, queue: QueueName, ids: Iterable[MessageId]) -> str | None:
-    """Take out of the index what a peek did not find. Returns the place of the last one that is
+    """Take out of the index what a peek did not find. Returns the key of the last one that is
     there all the same, if one is."""
     last = None
     ready = work.ready.get(queue)

@@ -16,7 +16,7 @@ from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder, State
 from mq.names import MessageId, QueueName, id_of_key
 from mq.spool.folders import Spool
-from mq.spool.queue.listing import place_of
+from mq.spool.queue.listing import find_key
 from mq.store.answer_memory import Share
 from mq.store.context import Workspace, no_message
 from mq.store.peek import PeekedMessage, close_peeked, closing_if_refused, gather, peek_in
@@ -92,10 +92,10 @@ def peek_hidden(
     work.require_queue(queue)
     key = ""
     if after is not None:
-        place: str | None = yield InWorker(place_of, work.spool, queue, after)
-        if place is None:
+        found_key: str | None = yield InWorker(find_key, work.spool, queue, after)
+        if found_key is None:
             raise no_message(queue, after)
-        key = place
+        key = found_key
     for _ in range(_MAX_LOADS):
         found: list[PeekedMessage] = []
         peeking = InWorker(_look, work, ask, key, found)
@@ -113,8 +113,8 @@ def _load(work: Workspace, queue: QueueName, key: str) -> Operation[None]:
 def _look(
     work: Workspace, ask: HiddenAsk, key: str, found: list[PeekedMessage]
 ) -> tuple[bool, str]:
-    """Enter in `found` the first messages behind the place `key`. Returns False if `delay` must be
-    listed first, and the place behind which. Blocking, for a worker."""
+    """Enter in `found` the first messages behind `key`. Returns False if `delay` must be listed
+    first, and the key behind which. Blocking, for a worker."""
     queue, state, limit, share = ask
     read_to = ""
     while True:
@@ -135,7 +135,7 @@ def _look(
 def peek_in_delay(
     spool: Spool, queue: QueueName, state: State, keys: Iterable[str]
 ) -> Iterator[PeekedMessage]:
-    """Yield the messages at these places that are in that state. One that alone cannot be read is
+    """Yield the messages with these keys that are in that state. One that alone cannot be read is
     passed over. Blocking. Raises OSError."""
     for key in keys:
         peeked = peek_in(spool, Folder.DELAY, queue, MessageId(id_of_key(key)))

@@ -100,7 +100,7 @@ async def test_each_queue_has_a_listing_of_its_own(root: Path) -> None:
 async def test_a_queue_with_more_than_one_listing_remembers_is_seen_to_the_end(
     root: Path, monkeypatch: pytest.MonkeyPatch, listings: Counter[str]
 ) -> None:
-    monkeypatch.setattr(hidden_index, "MAX_PLACES", 10)
+    monkeypatch.setattr(hidden_index, "MAX_KEYS", 10)
     monkeypatch.setattr(hidden_index, "_MAX_IN_ALL", 20)
     async with store_on(root) as store:
         ids = [await delayed(store, f"own-{at}" if at % 2 else None) for at in range(35)]
@@ -267,7 +267,7 @@ class Others(threading.Thread):
 async def test_a_message_that_stays_is_on_one_page_whoever_moves_others(
     root: Path, limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hidden_index, "MAX_PLACES", 64)
+    monkeypatch.setattr(hidden_index, "MAX_KEYS", 64)
     async with store_on(root) as store:
         ids = [await delayed(store, f"own-{at}" if at % 5 == 0 else None) for at in range(100)]
         others = Others(root, ids[::2])

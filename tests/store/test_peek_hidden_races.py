@@ -14,7 +14,7 @@ from mq.lifecycle import State
 from mq.names import MessageId, QueueName, file_name
 from mq.spool.folders import Spool
 from mq.spool.message.seal import SEAL_ATTRIBUTE
-from mq.spool.queue.hidden import HiddenListing, HiddenPlace, hidden_places, list_hidden
+from mq.spool.queue.hidden import HiddenKey, HiddenListing, hidden_keys, list_hidden
 from mq.store.index import hidden_index
 from mq.store.index.hidden_window import HiddenPage
 from mq.store.store import Store
@@ -63,13 +63,13 @@ async def test_a_lease_that_begins_while_seals_are_read_is_seen(
 
         def read_and_lease(
             spool: Spool, queue: QueueName, ids: Sequence[str]
-        ) -> Iterable[HiddenPlace]:
-            places = list(hidden_places(spool, queue, ids))
+        ) -> Iterable[HiddenKey]:
+            read = list(hidden_keys(spool, queue, ids))
             monkeypatch.undo()
             lease_in_place(root, first)
-            return places
+            return read
 
-        monkeypatch.setattr(hidden_index, "hidden_places", read_and_lease)
+        monkeypatch.setattr(hidden_index, "hidden_keys", read_and_lease)
 
         assert await page(store, State.DELAYED) == [second]
         assert await page(store, State.LEASED) == [first]

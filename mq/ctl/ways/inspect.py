@@ -24,7 +24,7 @@ from mq.spool.queue.hidden import keys_in_state, list_hidden
 from mq.spool.queue.listing import FAULTS_OF_ONE_QUEUE, list_queue
 from mq.store.context import no_message, no_queue
 from mq.store.hidden_counts import count_hidden, is_leased
-from mq.store.index.hidden_index import MAX_PLACES
+from mq.store.index.hidden_index import MAX_KEYS
 from mq.store.peek import PeekedMessage, peek_anywhere, peek_ready
 from mq.store.peek_hidden import peek_in_delay
 
@@ -93,7 +93,7 @@ def _hidden(spool: Spool, queue: QueueName, state: State) -> Iterator[PeekedMess
         raise no_queue(queue)
     end: str | None = ""
     while end is not None:
-        listing = list_hidden(spool, queue, end, MAX_PLACES)
+        listing = list_hidden(spool, queue, end, MAX_KEYS)
         yield from peek_in_delay(spool, queue, state, keys_in_state(spool, queue, listing, state))
         end = listing.end
 

@@ -1,4 +1,4 @@
-"""One look at `delay`: the leased and delayed messages of a queue, by their place in the order."""
+"""One look at `delay`: the leased and delayed messages of a queue, by their keys."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _OF_ONE_FILE = FAULTS_OF_ONE_MESSAGE | NO_MESSAGE | {errno.EIO, errno.EISDIR}
 """The file is gone, is not a message, or cannot be read: a look passes it over."""
 
 
-class HiddenPlace(NamedTuple):
-    """A message in `delay`: its place in the order of its queue, and its state."""
+class HiddenKey(NamedTuple):
+    """The key and the state of a message in `delay`."""
 
     key: str
     state: State
 
 
 class HiddenListing(NamedTuple):
-    """The sorted places of a queue's messages in `delay`, by state; those in `unread` are in either
-    state, and their seals say in which. They are all from the place where the listing began up to
+    """The sorted keys of a queue's messages in `delay`, by state; those in `unread` are in either
+    state, and their seals say in which. They are all from the key where the listing began up to
     `end`, or to the end of the queue if `end` is None."""
 
     unread: list[str]
@@ -40,26 +40,26 @@ class HiddenListing(NamedTuple):
 
 
 def list_hidden(spool: Spool, queue: QueueName, after: str, most: int) -> HiddenListing:
-    """List the first `most` messages in `delay` behind the place `after`; "" is before all.
+    """List the first `most` messages in `delay` behind the key `after`; "" is before all.
 
     Blocking, for a worker: about 2 µs for each message of the queue, 8 µs for one with an id of its
     producer, and 0.5 µs for each of another queue. Raises OSError.
     """
     prefix = f"{queue}:"
     ids = [name[len(prefix) :] for name in spool.names(Folder.DELAY) if name.startswith(prefix)]
-    # The id of a server is its own place.
+    # The id of a server is its own key.
     unread = [each for each in ids if is_server_id(each) and each > after]
     own = [each for each in ids if not is_server_id(each) and is_message_id(each)]
-    places = [place for place in hidden_places(spool, queue, own) if place.key > after]
+    read = [each for each in hidden_keys(spool, queue, own) if each.key > after]
     end = None
-    if len(unread) + len(places) > most:
-        end = sorted([*unread, *(place.key for place in places)])[most - 1]
+    if len(unread) + len(read) > most:
+        end = sorted([*unread, *(each.key for each in read)])[most - 1]
         unread = [each for each in unread if each <= end]
-        places = [place for place in places if place.key <= end]
+        read = [each for each in read if each.key <= end]
     return HiddenListing(
         sorted(unread),
         {
-            state: sorted(each.key for each in places if each.state is state)
+            state: sorted(each.key for each in read if each.state is state)
             for state in HIDDEN_STATES
         },
         end,
@@ -69,22 +69,20 @@ def list_hidden(spool: Spool, queue: QueueName, after: str, most: int) -> Hidden
 def keys_in_state(
     spool: Spool, queue: QueueName, listing: HiddenListing, state: State
 ) -> Iterator[str]:
-    """Yield the places of those in that state, in order. A seal is read only when its place is
-    asked for. Raises OSError."""
-    read = (each.key for each in hidden_places(spool, queue, listing.unread) if each.state is state)
+    """Yield the keys of those in that state, in order. A seal is read only when its key is asked
+    for. Raises OSError."""
+    read = (each.key for each in hidden_keys(spool, queue, listing.unread) if each.state is state)
     return merge(read, listing.keys[state])
 
 
-def hidden_places(
-    spool: Spool, queue: QueueName, message_ids: Sequence[str]
-) -> Iterator[HiddenPlace]:
-    """Yield the places of those that are in `delay` and can be read, in the order given. It takes
-    about 6 µs for each. Raises OSError."""
+def hidden_keys(spool: Spool, queue: QueueName, message_ids: Sequence[str]) -> Iterator[HiddenKey]:
+    """Yield the keys and states of those that are in `delay` and can be read, in the order
+    given. It takes about 6 µs for each. Raises OSError."""
     for start in range(0, len(message_ids), _AT_ONCE):
-        yield from _places(spool, queue, message_ids[start : start + _AT_ONCE])
+        yield from _read_keys(spool, queue, message_ids[start : start + _AT_ONCE])
 
 
-def _places(spool: Spool, queue: QueueName, message_ids: Sequence[str]) -> Iterator[HiddenPlace]:
+def _read_keys(spool: Spool, queue: QueueName, message_ids: Sequence[str]) -> Iterator[HiddenKey]:
     folder_fd = spool.fd(Folder.DELAY)
     chains = [
         (
@@ -103,11 +101,11 @@ def _places(spool: Spool, queue: QueueName, message_ids: Sequence[str]) -> Itera
         seal = Seal.unpack(results[1])
         key = _key(spool, queue, message_id, seal)
         if key is not None:
-            yield HiddenPlace(key, state_in(Folder.DELAY, seal))
+            yield HiddenKey(key, state_in(Folder.DELAY, seal))
 
 
 def _key(spool: Spool, queue: QueueName, message_id: str, seal: Seal | None) -> str | None:
-    """Return the place of a message in `delay`, as `listing.key_of` does in a queue."""
+    """Return the key of a message in `delay`, as `listing.key_of` does in a queue."""
     if is_server_id(message_id):
         return message_id
     if seal is not None:

@@ -1,4 +1,4 @@
-"""List a queue's folder: the messages in it, by their place in the order."""
+"""List a queue's folder: the messages in it, by their keys."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Listing(NamedTuple):
 
 
 def key_of(spool: Spool, queue: QueueName, message_id: str) -> str | None:
-    """Return the place of a message of the queue in the order, or None if it is gone.
+    """Return the key by which a message is sorted in its queue, or None if it is gone.
 
     The id of a server says when the message was published. For any other id the seal says it;
     without a seal it is the time inside a v7 or v1 id, or else the mtime. Messages of the same time
@@ -60,8 +60,8 @@ def key_of(spool: Spool, queue: QueueName, message_id: str) -> str | None:
     return None if time_ns is None else order_key(message_id, time_ns)
 
 
-def place_of(spool: Spool, queue: QueueName, message_id: MessageId) -> str | None:
-    """Return the place of a message as `key_of` does, or by the time inside its id if it has left
+def find_key(spool: Spool, queue: QueueName, message_id: MessageId) -> str | None:
+    """Return the key of a message as `key_of` does, or by the time inside its id if it has left
     the queue. Returns None if nothing tells the time."""
     if is_server_id(message_id):
         return message_id

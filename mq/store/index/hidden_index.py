@@ -21,20 +21,20 @@ import structlog
 from mq.lifecycle import Folder, State
 from mq.names import QueueName, id_of_key, parse_file_name
 from mq.spool.folders import Spool
-from mq.spool.queue.hidden import hidden_places, list_hidden
+from mq.spool.queue.hidden import hidden_keys, list_hidden
 from mq.spool.watch import Change, Watch
 from mq.store.index.hidden_window import HiddenPage, HiddenWindow
 
 log = structlog.get_logger(__name__)
 
-MAX_PLACES = 1 << 20
+MAX_KEYS = 1 << 20
 """One listing remembers this number of messages, about 100 bytes each."""
 
 _LISTING_PAUSE_FACTOR = 20
 """A listing that took T, and that events do not keep up to date, is used for this many times T."""
 
 MAX_WINDOWS = 8
-_MAX_IN_ALL = 2 * MAX_PLACES
+_MAX_IN_ALL = 2 * MAX_KEYS
 
 IDLE_SECONDS = 30.0
 """The listings are kept for this time after the last look."""
@@ -71,8 +71,8 @@ class HiddenIndex:
     def page(
         self, queue: QueueName, state: State, after: str, limit: int, read_to: str = ""
     ) -> HiddenPage | None:
-        """Return the first `limit` messages in that state behind the place `after`, or None if
-        `load` must list them first. The caller has read all seals up to the place `read_to`. Raises
+        """Return the first `limit` messages in that state behind the key `after`, or None if `load`
+        must list them first. The caller has read all seals up to the key `read_to`. Raises
         OSError."""
         with self._lock:
             self._last_look = time.monotonic()
@@ -85,10 +85,10 @@ class HiddenIndex:
         return None
 
     def load(self, queue: QueueName, after: str) -> None:
-        """List what is behind the place `after`: see `list_hidden`. Raises OSError."""
+        """List what is behind the key `after`: see `list_hidden`. Raises OSError."""
         started = time.monotonic()
         with self._reading(queue) as reading:
-            listing = list_hidden(self._spool, queue, after, MAX_PLACES)
+            listing = list_hidden(self._spool, queue, after, MAX_KEYS)
             window = HiddenWindow(queue, after, listing)
             seconds = time.monotonic() - started
             with self._lock:
@@ -103,15 +103,15 @@ class HiddenIndex:
     def read(self, queue: QueueName, keys: Sequence[str]) -> None:
         """Learn the states of these messages. Raises OSError."""
         with self._reading(queue) as reading:
-            places = list(hidden_places(self._spool, queue, keys))
+            read = list(hidden_keys(self._spool, queue, keys))
             with self._lock:
                 if reading.has_missed_some:
                     return
-                known = [each for each in places if each.key not in reading.changed]
-                missing = set(keys) - {each.key for each in places} - reading.changed
+                known = [each for each in read if each.key not in reading.changed]
+                missing = set(keys) - {each.key for each in read} - reading.changed
                 for window in self._windows_of(queue):
-                    for place in known:
-                        window.put(place)
+                    for hidden in known:
+                        window.put(hidden)
                     for message_id in missing:
                         window.drop(message_id)
 
@@ -208,10 +208,10 @@ class HiddenIndex:
     ) -> None:
         """Read the states of these messages again."""
         missing = set(message_ids)
-        for place in hidden_places(self._spool, queue, list(missing)):
-            missing.discard(id_of_key(place.key))
+        for hidden in hidden_keys(self._spool, queue, list(missing)):
+            missing.discard(id_of_key(hidden.key))
             for window in windows:
-                window.put(place)
+                window.put(hidden)
         for message_id in missing:
             for window in windows:
                 window.drop(message_id)

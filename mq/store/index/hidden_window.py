@@ -7,15 +7,15 @@ from typing import NamedTuple
 
 from mq.lifecycle import State
 from mq.names import QueueName, id_of_key
-from mq.spool.queue.hidden import HiddenListing, HiddenPlace
+from mq.spool.queue.hidden import HiddenKey, HiddenListing
 
 _READ_AT_ONCE = 500
 """This number of seals is read before a page is looked for again."""
 
 
 class HiddenPage(NamedTuple):
-    """Places of messages in one state, in their order. If there are none, no message in that state
-    is behind the place asked for, up to `end`, or to the end of the queue if that is None. If some
+    """Keys of messages in one state, in their order. If there are none, no message in that state
+    is behind the key asked for, up to `end`, or to the end of the queue if that is None. If some
     are `unread`, their seals decide what comes first: `HiddenIndex.read` them, and ask again."""
 
     keys: list[str]
@@ -23,8 +23,8 @@ class HiddenPage(NamedTuple):
     unread: list[str]
 
 
-class _Places:
-    """Sorted places. Those that went away are skipped, and dropped now and then."""
+class _Keys:
+    """Sorted keys. Those that went away are skipped, and dropped now and then."""
 
     def __init__(self, keys: list[str]) -> None:
         self._keys = keys
@@ -62,13 +62,13 @@ class _Places:
 
 
 class HiddenWindow:
-    """A queue's places in `delay` behind `after`, up to `end`."""
+    """A queue's keys in `delay` behind `after`, up to `end`."""
 
     def __init__(self, queue: QueueName, after: str, listing: HiddenListing) -> None:
         self.queue = queue
         self._after, self.end = after, listing.end
-        self._places = {state: _Places(keys) for state, keys in listing.keys.items()}
-        self._unread = _Places(listing.unread)
+        self._keys = {state: _Keys(keys) for state, keys in listing.keys.items()}
+        self._unread = _Keys(listing.unread)
         self._own_keys = {
             id_of_key(key): key
             for keys in listing.keys.values()
@@ -79,30 +79,30 @@ class HiddenWindow:
         """By the monotonic clock."""
 
     def __len__(self) -> int:
-        return sum(map(len, (self._unread, *self._places.values())))
+        return sum(map(len, (self._unread, *self._keys.values())))
 
     def knows_what_is_behind(self, key: str) -> bool:
         return self._after <= key and (self.end is None or key < self.end)
 
     def page(self, state: State, key: str, limit: int, read_to: str) -> HiddenPage:
         """See `HiddenIndex.page`."""
-        keys = self._places[state].behind(key, limit)
+        keys = self._keys[state].behind(key, limit)
         unread = self._unread.behind(max(key, read_to), _READ_AT_ONCE)
         if len(keys) == limit:
             unread = [each for each in unread if each < keys[-1]]
         return HiddenPage(keys, self.end, unread)
 
-    def put(self, place: HiddenPlace) -> None:
+    def put(self, hidden: HiddenKey) -> None:
         """Note that a message is in that state now."""
-        message_id = id_of_key(place.key)
+        message_id = id_of_key(hidden.key)
         self.drop(message_id)
-        if self._after < place.key and (self.end is None or place.key <= self.end):
-            self._places[place.state].add(place.key)
-            if message_id != place.key:
-                self._own_keys[message_id] = place.key
+        if self._after < hidden.key and (self.end is None or hidden.key <= self.end):
+            self._keys[hidden.state].add(hidden.key)
+            if message_id != hidden.key:
+                self._own_keys[message_id] = hidden.key
 
     def drop(self, message_id: str) -> None:
         """Note that a message is not hidden any more."""
         key = self._own_keys.pop(message_id, message_id)
-        for places in (self._unread, *self._places.values()):
-            places.discard(key)
+        for keys in (self._unread, *self._keys.values()):
+            keys.discard(key)

@@ -20,7 +20,7 @@ class Follower(Protocol):
     """Keeps something about each message of a queue's index."""
 
     def came(self, key: str) -> None:
-        """Note that a message is in, at that place in the order."""
+        """Note that a message is in, with that key."""
 
     def went(self, message_id: str) -> None:
         """Note that a message is not in any more."""
@@ -76,7 +76,7 @@ class ReadyQueue:
             self._there_while_listing.add(message_id)
 
     def discard(self, message_id: str) -> None:
-        """Drop an id; its place in the order is skipped later."""
+        """Drop an id; its key is skipped later."""
         if self._gone_while_listing is not None:
             self._gone_while_listing.add(message_id)
         if self._keys.pop(message_id, None) is None:
@@ -156,18 +156,17 @@ class ReadyQueue:
         return True
 
     def follow(self, follower: Follower) -> dict[str, str]:
-        """Tell the follower from now on of each message that comes or goes. Returns the places of
+        """Tell the follower from now on of each message that comes or goes. Returns the keys of
         those that are in, by their ids."""
         self.follower = follower
         return self._keys.copy()
 
     def key(self, message_id: str) -> str | None:
-        """Return a message's place in the order, or None if it is not in."""
+        """Return a message's key, or None if it is not in."""
         return self._keys.get(message_id)
 
     def behind(self, key: str, limit: int) -> list[MessageId]:
-        """Return the first `limit` messages behind that place in the order, which stay in. All are
-        behind ""."""
+        """Return the first `limit` messages behind that key, which stay in. All are behind ""."""
         self._first()
         found: dict[str, None] = {}
         for each in self._order.behind(key):

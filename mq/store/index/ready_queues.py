@@ -83,8 +83,8 @@ class ReadyQueues:
             self.came(queue, 1)
 
     def add(self, queue: QueueName, message_id: MessageId, key: str | None = None) -> None:
-        """Note that the server itself put a message into the queue. `key` is its place in the
-        order, if that is known; an id that this server has just made is its own place."""
+        """Note that the server itself put a message into the queue. Without
+        `key` its key is looked up; an id that this server has just made is its own."""
         ready = self._queues.get(queue)
         if ready is None:
             return

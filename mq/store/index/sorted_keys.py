@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
 _MANY_LATE = 1024
-"""From this many late keys on, a look at all that follow a place sorts them in first."""
+"""From this many late keys on, a look at all that follow a key sorts them in first."""
 
 _MANY_TAKEN = 1024
 """Keys that were taken are dropped when they are this many, and a quarter of the list."""

@@ -1,4 +1,4 @@
-"""The place of a message in the order, wherever it is, and what a listing finds."""
+"""The key of a message, wherever it is, and what a listing finds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from mq.names import MessageId, QueueName, id_of_key, order_key
 from mq.spool.folders import Spool
 from mq.spool.queue import listing
-from mq.spool.queue.listing import list_queue, place_of
+from mq.spool.queue.listing import find_key, list_queue
 from tests.support.messages import seal_of, write_message
 
 ORDERS, OWN = QueueName("orders"), MessageId("own-1")
@@ -25,14 +25,14 @@ def put(spool: Spool, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", [READY, HIDDEN, REMOVED])
-def test_a_message_has_the_same_place_wherever_it_is(spool: Spool, path: str) -> None:
+def test_a_message_has_the_same_key_wherever_it_is(spool: Spool, path: str) -> None:
     put(spool, path)
 
-    assert place_of(spool, ORDERS, OWN) == order_key(OWN, PUBLISHED_NS)
+    assert find_key(spool, ORDERS, OWN) == order_key(OWN, PUBLISHED_NS)
 
 
 def test_a_message_that_is_gone_has_none(spool: Spool) -> None:
-    assert place_of(spool, ORDERS, OWN) is None
+    assert find_key(spool, ORDERS, OWN) is None
 
 
 def test_a_message_is_found_though_it_comes_back_between_two_looks(
@@ -50,7 +50,7 @@ def test_a_message_is_found_though_it_comes_back_between_two_looks(
 
     monkeypatch.setattr(listing, "_published_ns", look_late)
 
-    assert place_of(spool, ORDERS, OWN) == order_key(OWN, PUBLISHED_NS)
+    assert find_key(spool, ORDERS, OWN) == order_key(OWN, PUBLISHED_NS)
 
 
 def test_what_was_known_and_is_not_there_is_missing_unless_the_disk_does_not_say(
