@@ -53,7 +53,7 @@ from mq.spool.open_queues import OpenQueue
 
 OPEN_SUFFIX = ".open"
 
-Place = Callable[[Status, QueueName, MessageId], tuple[Folder, str]]
+PlaceOf = Callable[[Status, QueueName, MessageId], tuple[Folder, str]]
 """Says where a member goes: the folder, and its name there."""
 
 
@@ -130,19 +130,19 @@ def to_queue(status: Status, queue: QueueName, message_id: MessageId) -> tuple[F
     return Folder.QUEUES, queue_path(queue, message_id)
 
 
-def by_stamp(now_ns: int) -> Place:
+def by_stamp(now_ns: int) -> PlaceOf:
     """Send a member to `delay` if it was stamped on purpose with a due time ahead, and the others
     to their queues."""
 
-    def place(status: Status, queue: QueueName, message_id: MessageId) -> tuple[Folder, str]:
+    def place_of(status: Status, queue: QueueName, message_id: MessageId) -> tuple[Folder, str]:
         if is_stamped_ahead(status, now_ns):
             return Folder.DELAY, file_name(queue, message_id)
         return Folder.QUEUES, queue_path(queue, message_id)
 
-    return place
+    return place_of
 
 
-def roll_forward(spool: Spool, folder: Folder, name: str, place: Place) -> Rolled:
+def roll_forward(spool: Spool, folder: Folder, name: str, place_of: PlaceOf) -> Rolled:
     """Move the members of a set to their places, in the order of their names, and remove its empty
     folder.
 
@@ -150,7 +150,7 @@ def roll_forward(spool: Spool, folder: Folder, name: str, place: Place) -> Rolle
     does one whose queue does not exist, is shut, or another process's alone for PURGE_LOCK_SECONDS.
     Raises OSError if all queues are. A second call goes on where the first one stopped.
     """
-    rolling = _Rolling(spool, folder, name, place)
+    rolling = _Rolling(spool, folder, name, place_of)
     found = members(spool, folder, name)
     for at in range(0, len(found), CHAINS_AT_ONCE):
         rolling.roll(found[at : at + CHAINS_AT_ONCE])
@@ -174,10 +174,10 @@ class _Step(NamedTuple):
 class _Rolling:
     """A set that is being rolled forward, some members at a time."""
 
-    def __init__(self, spool: Spool, folder: Folder, name: str, place: Place) -> None:
+    def __init__(self, spool: Spool, folder: Folder, name: str, place_of: PlaceOf) -> None:
         self.rolled = Rolled()
         self.shut: dict[str, OSError] = {}
-        self._spool, self._folder, self._name, self._place = spool, folder, name, place
+        self._spool, self._folder, self._name, self._place_of = spool, folder, name, place_of
 
     def roll(self, some: Sequence[str]) -> None:
         """Move these members, and enter what became of them in `rolled`. Those of a queue that
@@ -233,7 +233,7 @@ class _Rolling:
             return Lost.FOREIGN.value
         if finish_move(spool, self._folder, path, status):
             return None
-        target, target_name = self._place(status, *parsed)
+        target, target_name = self._place_of(status, *parsed)
         # `delay` takes every name, and a message without a queue would stay there for ever.
         if target is not Folder.QUEUES and not spool.exists(Folder.QUEUES, parsed[0]):
             return f"there is no queue {parsed[0]}"

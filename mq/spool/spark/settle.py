@@ -24,7 +24,7 @@ from mq.names import MessageId, QueueName, file_name, parse_file_name, queue_pat
 from mq.spool.folders import Spool
 from mq.spool.message.held import Lost, Sum, look_at
 from mq.spool.queue.queue_birth import queue_made_ns
-from mq.spool.sets import Place, members, remove_empty_set, roll_forward
+from mq.spool.sets import PlaceOf, members, remove_empty_set, roll_forward
 
 _LOOKS = 3
 """How often a member is tried: the message that had the same id can be gone at the next look, and
@@ -44,7 +44,7 @@ class Brought(NamedTuple):
     kept_out: list[str]
 
 
-def bring(spool: Spool, path: str, place: Place, witness: Callable[[str], str]) -> Brought:
+def bring(spool: Spool, path: str, place_of: PlaceOf, witness: Callable[[str], str]) -> Brought:
     """Bring every member of a set below `spark` to its place, then remove its folder if it is
     empty.
 
@@ -57,7 +57,7 @@ def bring(spool: Spool, path: str, place: Place, witness: Callable[[str], str]) 
     try:
         present, waiting = _remove_old(spool, path, witness)
         for _ in range(_LOOKS):
-            rolled = roll_forward(spool, Folder.SPARK, path, _unless_waiting(place, waiting))
+            rolled = roll_forward(spool, Folder.SPARK, path, _unless_waiting(place_of, waiting))
             placed += present - len(rolled.left)
             errors, outcomes = dict(rolled.errors), {}
             for member in [each for each in rolled.left if each not in rolled.errors]:
@@ -79,15 +79,15 @@ def bring(spool: Spool, path: str, place: Place, witness: Callable[[str], str]) 
     return Brought(placed, [each for each in outcomes if outcomes[each] is _Settled.KEPT_OUT])
 
 
-def _unless_waiting(place: Place, waiting: Mapping[str, OSError]) -> Place:
-    """Return `place`, except that the members of the queues in `waiting` stay where they are."""
+def _unless_waiting(place_of: PlaceOf, waiting: Mapping[str, OSError]) -> PlaceOf:
+    """Return `place_of`, except that the members of the queues in `waiting` stay where they are."""
 
     def place_or_wait(
         status: Status, queue: QueueName, message_id: MessageId
     ) -> tuple[Folder, str]:
         if (error := waiting.get(queue)) is not None:
             raise OSError(error.errno, error.strerror, queue)
-        return place(status, queue, message_id)
+        return place_of(status, queue, message_id)
 
     return place_or_wait
 
