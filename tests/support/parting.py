@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import struct
 import threading
@@ -34,10 +35,10 @@ class Parting:
 
     def _talk(self, connection: socket.socket) -> None:
         with connection, suppress(OSError):
-            if request := connection.recv(65536):
+            if request := _read_request(connection):
                 self.requests.append(request)
                 connection.sendall(self._answer)
-            if connection.recv(65536):
+            if _read_request(connection):
                 connection.sendall(self._part)
                 if self._resets:
                     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
@@ -47,3 +48,16 @@ class Parting:
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self._thread.join()
+
+
+def _read_request(connection: socket.socket) -> bytes:
+    """Return a whole request, or b"" if the client has closed. Its head and its body may come one
+    after the other."""
+    request = b""
+    while data := connection.recv(65536):
+        request += data
+        head, end, body = request.partition(b"\r\n\r\n")
+        length = re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)
+        if end and len(body) >= (int(length[1]) if length else 0):
+            return request
+    return b""
