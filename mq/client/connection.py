@@ -11,6 +11,8 @@ import socket
 import ssl
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPResponse, HTTPSConnection, RemoteDisconnected
+from math import inf
+from time import monotonic
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -19,6 +21,10 @@ from mq.config import CHUNK_BYTES, DEFAULT_URL, KIB
 
 CONNECT_SECONDS = 10.0
 """How long a client waits for a connection."""
+
+_LEAST_CONNECT_SECONDS = 2.0
+"""How long it waits for one of several addresses at least: a SYN that is lost is sent again after a
+second."""
 
 IDLE_SECONDS = 60.0
 """A connection that was idle for this time is not used again: servers close theirs a bit later."""
@@ -141,11 +147,11 @@ def connection_to(address: ServerAddress, timeout_seconds: float | None = None) 
     if address.socket_path is not None:
         connection = _UnixConnection(address.socket_path)
     elif address.tls is not None:
-        connection = HTTPSConnection(
+        connection = _TLSConnection(
             address.host, address.port, context=address.tls, blocksize=CHUNK_BYTES
         )
     else:
-        connection = HTTPConnection(address.host, address.port, blocksize=CHUNK_BYTES)
+        connection = _TCPConnection(address.host, address.port, blocksize=CHUNK_BYTES)
     connection.response_class = _Response
     connection.timeout = timeout_seconds
     return connection
@@ -204,6 +210,43 @@ class _Response(HTTPResponse):
             # It reads a head only while there is none.
             vars(self)["headers"] = None
             super().begin()
+
+
+class _TCPConnection(HTTPConnection):
+    def connect(self) -> None:
+        self.sock = _connected(self.host, self.port, self.timeout)
+        self.sock.settimeout(self.timeout)
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+class _TLSConnection(HTTPSConnection, _TCPConnection):
+    """What it speaks TLS over is connected by the second of these."""
+
+
+def _connected(host: str, port: int, seconds: float | None) -> socket.socket:
+    """Return a connection to the first address of a host that takes one. They share the time: an
+    address that does not answer leaves to each one after it as much as it had itself. Raises
+    OSError."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    give_up_at = inf if seconds is None else monotonic() + seconds
+    failure = OSError(f"host {host} has no address")
+    for at, (family, kind, protocol, _, address) in enumerate(found):
+        left = give_up_at - monotonic()
+        if left <= 0:
+            break
+        share = min(max(left / (len(found) - at), _LEAST_CONNECT_SECONDS), left)
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.settimeout(None if share == inf else share)
+            sock.connect(address)
+            return sock
+        except OSError as error:
+            failure = error
+            sock.close()
+        except BaseException:
+            sock.close()
+            raise
+    raise failure
 
 
 class _UnixConnection(HTTPConnection):

@@ -1,0 +1,84 @@
+"""How the blocking client connects to a host with several addresses."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mq.client import Client, NoAnswer
+from mq.client import connection as connecting
+from mq.client.connection import CONNECT_SECONDS
+from tests.support.faces import new_queue
+from tests.support.played import PlayedClock
+from tests.support.processes import Server
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch, clock: PlayedClock) -> list[float]:
+    """How long each address that gives no answer was waited for: all but 127.0.0.1."""
+    waits: list[float] = []
+
+    class Socket(socket.socket):
+        def connect(self, address: Any) -> None:
+            if address[0] == "127.0.0.1":
+                return super().connect(address)
+            seconds = self.gettimeout()
+            assert seconds is not None
+            waits.append(seconds)
+            clock.now += seconds
+            raise TimeoutError("timed out")
+
+    monkeypatch.setattr(connecting, "monotonic", clock)
+    monkeypatch.setattr(socket, "socket", Socket)
+    return waits
+
+
+@pytest.fixture
+def addresses(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """`addresses("127.0.0.2", "127.0.0.1")` are those of every host."""
+
+    def give(*given: str) -> None:
+        def find(host: object, port: int, *_: object, **__: object) -> list[Any]:
+            kind = (socket.AF_INET, socket.SOCK_STREAM, 0, "")
+            return [(*kind, (each, port)) for each in given]
+
+        monkeypatch.setattr(socket, "getaddrinfo", find)
+
+    return give
+
+
+def test_the_addresses_of_a_host_share_the_time(
+    server: Server, waits: list[float], addresses: Callable[..., None]
+) -> None:
+    addresses("127.0.0.2", "127.0.0.3", "127.0.0.1")
+
+    with Client(server.url, retry_seconds=0) as mq:
+        assert new_queue(mq).counts().ready == 0
+
+    # One connection served both requests.
+    assert waits == pytest.approx([CONNECT_SECONDS / 3] * 2)
+
+
+def test_an_address_among_many_is_given_two_seconds(
+    server: Server, waits: list[float], addresses: Callable[..., None]
+) -> None:
+    addresses(*(f"127.0.0.{number}" for number in range(2, 22)))
+
+    with Client(server.url, retry_seconds=0) as mq, pytest.raises(NoAnswer, match="timed out"):
+        mq.queue("orders").counts()
+
+    assert waits == pytest.approx([2.0] * 5)
+
+
+def test_a_single_address_is_given_all_of_the_time(
+    server: Server, waits: list[float], addresses: Callable[..., None]
+) -> None:
+    addresses("127.0.0.2")
+
+    with Client(server.url, retry_seconds=0) as mq, pytest.raises(NoAnswer, match="timed out"):
+        mq.queue("orders").counts()
+
+    assert waits == [CONNECT_SECONDS]
