@@ -37,6 +37,7 @@ SLOWEST_BYTES_PER_SECOND = 64 * KIB
 """A client gives up a body that is sent more slowly than this."""
 
 _HOST = re.compile(r"[^\x00-\x20\x7f]+")
+_PATH = re.compile(r"[!-~]*")
 _INTERIM = range(102, 200)
 """The statuses of answers that another one follows on the same connection (RFC 9110, section 15.2).
 Taken for the answer, one would leave the real one to the next request."""
@@ -102,6 +103,7 @@ def parse_url(
     except ValueError:
         raise _not_an_address(url) from None
     is_of_http = parts.scheme in ("http", "https") and _HOST.fullmatch(host) is not None
+    is_of_http = is_of_http and _PATH.fullmatch(parts.path) is not None
     if not is_of_http or port == 0 or socket_path == "" or parts.query or parts.fragment:
         raise _not_an_address(url)
     if parts.username is not None:

@@ -244,6 +244,9 @@ def test_a_unix_socket_is_as_good_as_a_port(
         "http://h?q",
         "http://u@h",
         "http://no host",
+        "http://h/gr\u00fcn",
+        "http://h/a b",
+        "http://h/\x7f",
     ],
 )
 def test_what_is_no_address_of_a_server_is_refused_here(url: str) -> None:

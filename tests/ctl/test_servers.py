@@ -33,7 +33,8 @@ def test_no_server_names_the_address_and_the_way_out(no_way: Ctl) -> None:
 
 @pytest.mark.parametrize(
     "url", ["", "127.0.0.1:8080", "ftp://host", "http://", "http://h:x", "http://h:99999", "http://h?q",
-            "http://h:0", "http://[::1", "http://[h]:80", "unix:", "http+unix://"],
+            "http://h:0", "http://[::1", "http://[h]:80", "unix:", "http+unix://",
+            "http://h/gr\u00fcn", "http://h/a b"],
 )  # fmt: skip
 def test_what_is_no_address_is_a_wrong_use(no_way: Ctl, url: str) -> None:
     assert_refused(no_way("info", "q", "--url", url), ExitCode.USAGE, "not the address of a server")
