@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from mq.errors import LeaseMismatch, MessageNotFound, StoreUnavailable
+from mq.names import QueueName
 from mq.store.receiving.received_message import Received
 from mq_sqs.fifo.in_flight import look_for_overdue, look_for_removed
 from mq_sqs.fifo.moving import OrderedMove
@@ -81,14 +82,24 @@ class FifoClients:
         await _try(lambda: self.line.show(received))
 
     async def purge(self) -> None:
+        """Purge the queue over HTTP."""
+        await self._purge(self.server.store.purge, forgets=False)
+
+    async def purge_queue(self) -> None:
+        """Purge the queue as `PurgeQueue` does."""
+        await self._purge(self.line.service.purge, forgets=True)
+
+    async def _purge(
+        self, purge: Callable[[QueueName], Awaitable[object]], *, forgets: bool
+    ) -> None:
         bodies = tuple(body for body, each in self.ledger.all().items() if each.message_id)
 
-        async def purge() -> None:
+        async def purge_all() -> None:
             """Purge what was sent until now, which is more at the next try."""
-            self.say(FifoLedger.asks_purge)
-            await self.server.store.purge(self.line.queue)
+            self.say(FifoLedger.asks_purge, forgets=forgets)
+            await purge(self.line.queue)
 
-        await _try(purge)
+        await _try(purge_all)
         self.say(FifoLedger.is_purged, bodies=bodies)
 
     async def move_back(self, limit: int) -> None:

@@ -9,13 +9,16 @@ from typing import NamedTuple
 
 class FifoPromise(NamedTuple):
     """One message. `message_id` is None until its sender was answered. `lease` is that of an
-    answered receive which lasts and which nobody has asked to end, 0 for none."""
+    answered receive which lasts and which nobody has asked to end, 0 for none. What is forgotten
+    can be sent again."""
 
     body: str
     message_id: str | None
     lease: int
     may_be_gone: bool
     is_gone: bool
+    may_be_forgotten: bool
+    is_forgotten: bool
 
 
 class FifoPromises(NamedTuple):
@@ -30,6 +33,8 @@ class _Known:
     lease: int = 0
     may_be_gone: bool = False
     is_gone: bool = False
+    may_be_forgotten: bool = False
+    is_forgotten: bool = False
 
 
 @dataclass
@@ -38,6 +43,7 @@ class FifoLedger:
 
     groups: dict[str, dict[str, _Known]] = field(default_factory=dict)
     is_purging: bool = False
+    is_forgetting: bool = False
 
     def freeze(self) -> FifoPromises:
         """Return what holds from now on."""
@@ -57,7 +63,8 @@ class FifoLedger:
 
     def asks_send(self, group: str, body: str) -> None:
         """What is sent while a purge is under way may be before it or behind it."""
-        self.groups.setdefault(group, {}).setdefault(body, _Known(may_be_gone=self.is_purging))
+        known = _Known(may_be_gone=self.is_purging, may_be_forgotten=self.is_forgetting)
+        self.groups.setdefault(group, {}).setdefault(body, known)
 
     def is_sent(self, body: str, message_id: str) -> None:
         self._find(body).message_id = message_id
@@ -77,13 +84,16 @@ class FifoLedger:
     def is_removed(self, body: str) -> None:
         self._find(body).is_gone = True
 
-    def asks_purge(self) -> None:
-        self.is_purging = True
+    def asks_purge(self, *, forgets: bool) -> None:
+        """`forgets` says whether that is `PurgeQueue`, or a purge over HTTP."""
+        self.is_purging, self.is_forgetting = True, forgets
         for known in self.all().values():
             known.lease, known.may_be_gone = 0, True
+            known.may_be_forgotten |= forgets
 
     def is_purged(self, bodies: tuple[str, ...]) -> None:
         """Note what had been sent when that was asked."""
-        self.is_purging = False
         for body in bodies:
-            self._find(body).is_gone = True
+            known = self._find(body)
+            known.is_gone, known.is_forgotten = True, known.is_forgotten or self.is_forgetting
+        self.is_purging = self.is_forgetting = False

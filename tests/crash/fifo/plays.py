@@ -98,6 +98,17 @@ def purge(scene: Scene, chance: Chance) -> None:
     play.send(2)
 
 
+def purge_and_forget(scene: Scene, chance: Chance) -> None:
+    """After `PurgeQueue` all can be sent again, and so it is when a gateway is started again."""
+    play = FifoPlay(scene, chance)
+    for _ in range(2):
+        play.send(chance.choice([1, 3]))
+        play.receive(chance.choice([1, 2]))
+        more = [play.clients.send("a", *play.bodies("a", 1))] if chance.random() < 0.5 else []
+        play.clients.run(play.clients.purge_queue(), *more)
+    play.send(1)
+
+
 def dead_letters(scene: Scene, chance: Chance) -> None:
     play = FifoPlay(scene, chance, {"max-receives": "1", "dead-letters": DEAD_LINE})
     play.send()
@@ -153,6 +164,7 @@ PLAYS: dict[str, Callable[[Scene, Chance], None]] = {
     "receive and remove": receive_and_remove,
     "change visibility": change_visibility,
     "purge": purge,
+    "purge and forget": purge_and_forget,
     "dead letters": dead_letters,
     "move back": move_back,
     "take over": take_over,

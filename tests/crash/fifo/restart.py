@@ -59,25 +59,38 @@ class FifoRestarts:
             committer = MemoryCommitter(work.begin_round, work.end_calls, workers)
             line = FifoLine(Store(work, committer, workers))
             line.service._is_looking = True
+            again: set[str] = set()
             try:
-                found = [each async for each in self._send_again(line, promises)]
+                found = [each async for each in self._send_again(line, promises, again)]
                 found += [each async for each in self._receive_now(line, promises)]
                 self.clock.now_ns = LATER_NS
                 move(self._root, files)
                 await look_at_hidden(line)
                 got = await line.drain()
                 line.queue = DEAD_LINE
-                return found + list(faults_in(promises, got, await line.drain()))
+                return found + list(faults_in(promises, got, await line.drain(), again))
             finally:
                 line.service.close()
 
-    async def _send_again(self, line: FifoLine, promises: FifoPromises) -> AsyncIterator[str]:
-        """Yield what was answered and counts as new; what was not answered is sent by this."""
+    async def _send_again(
+        self, line: FifoLine, promises: FifoPromises, again: set[str]
+    ) -> AsyncIterator[str]:
+        """Yield what was answered and counts as new, or the reverse. What was not answered is sent
+        by this, and what was forgotten, which is entered in `again`."""
         for group, messages in promises.groups:
             for each in messages:
                 told = await line.send(each.body, group)
-                if each.message_id is not None and told.message_id != each.message_id:
+                is_new = not told.is_duplicate
+                if is_new:
+                    again.add(each.body)
+                if each.message_id is None:
+                    continue
+                if is_new is (told.message_id == each.message_id) or (
+                    is_new and not each.may_be_forgotten
+                ):
                     yield f"{each.body} was sent twice: {each.message_id}, {told.message_id}"
+                elif each.is_forgotten and not is_new:
+                    yield f"{each.body} was purged and cannot be sent again"
 
     async def _receive_now(self, line: FifoLine, promises: FifoPromises) -> AsyncIterator[str]:
         """Yield what is received in spite of a message in flight, and receipts that are over."""
@@ -97,10 +110,14 @@ def in_flight(promises: FifoPromises) -> list[FifoPromise]:
     return [each for _, messages in promises.groups for each in messages if each.lease]
 
 
-def faults_in(promises: FifoPromises, line: list[str], dead: list[str]) -> Iterator[str]:
-    """Yield what is lost, back, twice or out of order."""
+def faults_in(
+    promises: FifoPromises, line: list[str], dead: list[str], again: set[str]
+) -> Iterator[str]:
+    """Yield what is lost, back, twice or out of order. `again` was sent once more, behind all
+    others."""
     for group, messages in promises.groups:
         order = [each.body for each in messages]
+        order.sort(key=again.__contains__)
         known = {each.body: each for each in messages}
         here = [body for body in line if body[0] == group]
         there = [body for body in dead if body[0] == group]
@@ -111,7 +128,7 @@ def faults_in(promises: FifoPromises, line: list[str], dead: list[str]) -> Itera
             times = here.count(body) + there.count(body)
             if times > 1:
                 yield f"{body} came {times} times"
-            if not times and not known[body].may_be_gone:
+            if not times and (body in again or not known[body].may_be_gone):
                 yield f"{body} is lost"
-            if times and known[body].is_gone:
+            if times and known[body].is_gone and body not in again:
                 yield f"{body} came back"
