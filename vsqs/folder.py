@@ -18,7 +18,7 @@ from threading import Lock
 
 from mq.config import RELIST_PAUSE_FACTOR
 from mq.disk.files import Files
-from mq.spool.file_system import file_system_kind
+from mq.spool.file_system import file_system_kind, is_of_network
 from mq.spool.watch import Change, Watch
 from vsqs.bell import Bell
 from vsqs.index import Index
@@ -29,10 +29,6 @@ from vsqs.opening import open_queue_folder, unit_in
 from vsqs.turn import Turn
 
 _KEY = "queue"
-_WITHOUT_EVENTS = ("nfs", "cifs", "smb", "9p", "fuse", "ceph", "lustre", "gpfs", "afs", "virtiofs")
-"""The beginnings of the names of file systems whose changes may come from other machines,
-unannounced."""
-
 _TICK_NS = 10_000_000
 """The kernel's clock for mtime may be this far behind (one tick at 100 Hz)."""
 
@@ -79,8 +75,9 @@ class QueueFolder:
         self._list()
 
     def _start_watch(self) -> Watch | None:
-        """Start to watch, before the first listing, so that nothing is missed in between."""
-        if file_system_kind(Path(self.path)).startswith(_WITHOUT_EVENTS):
+        """Start to watch, before the first listing, so that nothing is missed in between. No event
+        tells what another machine changes."""
+        if is_of_network(file_system_kind(Path(self.path))):
             return None
         try:
             watch = Watch()

@@ -22,8 +22,8 @@ _IN_MEMORY = {"tmpfs", "ramfs"}
 _ORDERED = {"ext4", "ext3", "xfs", "btrfs"}
 _LOGS_OF_THEIR_OWN = {"btrfs"}
 """On these fsync(2) logs each file or folder separately."""
-_NETWORK = {"9p", "afs", "beegfs", "ceph", "cifs", "gfs2", "glusterfs", "lustre", "nfs", "nfs4",
-            "ocfs2", "smb3", "virtiofs"}  # fmt: skip
+_NETWORK = {"9p", "afs", "beegfs", "ceph", "cifs", "gfs2", "glusterfs", "gpfs", "lustre", "nfs",
+            "nfs4", "ocfs2", "smb3", "virtiofs"}  # fmt: skip
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 """The disk or a quota has no block or inode left."""
 

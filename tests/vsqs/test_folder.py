@@ -8,6 +8,7 @@ import subprocess
 import time
 from contextlib import ExitStack
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -63,6 +64,22 @@ def test_an_empty_path_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     with pytest.raises(FileNotFoundError, match="is empty"):
         Queue("")
+
+
+@pytest.mark.parametrize("kind", ["nfs4", "smb3", "gfs2", "gpfs", "fuse.sshfs"])
+def test_where_other_machines_write_the_folder_is_listed_and_not_watched(
+    open_queue: OpenQueue, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    def watch() -> NoReturn:
+        raise AssertionError("no event tells what another machine changes")
+
+    monkeypatch.setattr("vsqs.folder.Watch", watch)
+    monkeypatch.setattr("vsqs.folder.file_system_kind", lambda _: kind)
+    there, here = open_queue(), open_queue()
+
+    there.publish(b"from afar")
+
+    assert here.receive()[1] == b"from afar"
 
 
 @needs_root
