@@ -85,6 +85,9 @@ class QueueParam(click.ParamType[QueueName]):
             self.fail(str(error), param, ctx)
 
 
+queue_argument = click.argument("queue", type=QueueParam())
+
+
 class IdParam(click.ParamType[MessageId]):
     """A message's id."""
 

@@ -10,7 +10,7 @@ import click
 from mq import __version__
 from mq.command.pace import messages_text
 from mq.command.running import exit_codes_text
-from mq.ctl.arguments import Commands, IdParam, LeaseParam, QueueParam
+from mq.ctl.arguments import Commands, IdParam, LeaseParam, queue_argument
 from mq.ctl.commands.benching import bench
 from mq.ctl.commands.executing import execute
 from mq.ctl.commands.leases import release, touch
@@ -28,6 +28,7 @@ from mq.ctl.common_flags import (
     everywhere,
     flags_of,
     opened,
+    raw_option,
     require_root,
 )
 from mq.ctl.screen import display
@@ -35,11 +36,6 @@ from mq.ctl.ways.access import QueueCounts
 from mq.errors import CTL_EXIT_CODES, CommandFailed, ExitCode
 from mq.lifecycle import SHOWN_STATES, State
 from mq.names import MessageId, QueueName
-
-_queue = click.argument("queue", type=QueueParam())
-_raw = click.option(
-    "--raw", is_flag=True, help="Write control characters of a body to a terminal too."
-)
 
 
 @click.group(
@@ -72,7 +68,7 @@ def ls(context: click.Context, admin: str | None) -> None:
 
 
 @mqctl.command()
-@_queue
+@queue_argument
 @everywhere
 @click.pass_context
 def info(context: click.Context, queue: QueueName) -> None:
@@ -89,7 +85,7 @@ def info(context: click.Context, queue: QueueName) -> None:
 
 
 @mqctl.command()
-@_queue
+@queue_argument
 @everywhere
 @click.pass_context
 def create(context: click.Context, queue: QueueName) -> None:
@@ -102,7 +98,7 @@ def create(context: click.Context, queue: QueueName) -> None:
 
 
 @mqctl.command()
-@_queue
+@queue_argument
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @everywhere
 @click.pass_context
@@ -119,7 +115,7 @@ def rm(context: click.Context, queue: QueueName, yes: bool) -> None:
 
 
 @mqctl.command()
-@_queue
+@queue_argument
 @click.argument("ids", metavar="ID...", type=IdParam(), nargs=-1, required=True)
 @click.option("--lease", type=LeaseParam(), help="Only under this lease, as recv showed it.")
 @everywhere
@@ -142,13 +138,13 @@ def ack(
 
 
 @mqctl.command()
-@_queue
+@queue_argument
 @click.argument("message_id", metavar="[ID]", type=IdParam(), required=False)
 @click.option("-n", "--max", "limit", type=click.IntRange(1), default=10, show_default=True,
               help="How many messages to show at most.")  # fmt: skip
 @click.option("--state", type=click.Choice([str(each) for each in SHOWN_STATES]),
               help="Which messages to show: those that are ready, if it is not given.")  # fmt: skip
-@_raw
+@raw_option
 @everywhere
 @click.pass_context
 def peek(
@@ -202,23 +198,24 @@ def fsck(context: click.Context, repair: bool) -> None:
         context.exit(ExitCode.FINDINGS)
 
 
-mqctl.add_command(send)
-mqctl.add_command(recv)
-mqctl.add_command(cat)
-mqctl.add_command(tail)
-mqctl.add_command(top)
-mqctl.add_command(set_settings)
-mqctl.add_command(purge)
-mqctl.add_command(release)
-mqctl.add_command(touch)
-mqctl.add_command(move)
-mqctl.add_command(redrive)
-mqctl.add_command(execute)
-mqctl.add_command(bench)
-
-
-mqctl.add_command(export_queue)
-mqctl.add_command(import_queue)
+for _command in (
+    send,
+    recv,
+    cat,
+    tail,
+    top,
+    set_settings,
+    purge,
+    release,
+    touch,
+    move,
+    redrive,
+    execute,
+    bench,
+    export_queue,
+    import_queue,
+):
+    mqctl.add_command(_command)
 
 
 def _ask(counts: QueueCounts) -> None:

@@ -47,6 +47,10 @@ admin_option = click.option(
     "[default: MQ_ADMIN, or with --url port 8081 of its host]",
 )  # fmt: skip
 
+raw_option = click.option(
+    "--raw", is_flag=True, help="Write control characters of a body to a terminal too."
+)
+
 
 class CommonFlags(NamedTuple):
     """The way in: the folders in `root`, or else the server at `url`, whose admin listener is at

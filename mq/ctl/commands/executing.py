@@ -19,7 +19,7 @@ import click
 
 from mq.command.flags import Seconds
 from mq.config import CLIENT_RETRY_SECONDS, MAX_VISIBILITY_SECONDS
-from mq.ctl.arguments import QueueParam
+from mq.ctl.arguments import queue_argument
 from mq.ctl.common_flags import credentials, everywhere, flags_of
 from mq.ctl.screen import display
 from mq.names import MAX_DEAD_REASON_BYTES, QueueName, dead_letter_queue, parse_queue_name
@@ -42,7 +42,7 @@ _KILL = int(signal.SIGKILL)
 
 
 @click.command(name="exec", context_settings={"ignore_unknown_options": True})
-@click.argument("queue", type=QueueParam())
+@queue_argument
 @click.argument("command", metavar="-- COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option("-c", "--concurrency", type=click.IntRange(1, 1000), default=1, show_default=True,
               help="How many commands run at a time.")  # fmt: skip

@@ -6,14 +6,14 @@ import click
 
 from mq.command.flags import Seconds
 from mq.config import MAX_VISIBILITY_SECONDS
-from mq.ctl.arguments import IdParam, LeaseParam, QueueParam
+from mq.ctl.arguments import IdParam, LeaseParam, QueueParam, queue_argument
 from mq.ctl.common_flags import everywhere, flags_of, opened, require_root
 from mq.ctl.screen import display
 from mq.names import MessageId, QueueName
 
 
 @click.command()
-@click.argument("queue", type=QueueParam())
+@queue_argument
 @click.argument("message_id", metavar="ID", type=IdParam())
 @click.option("--visibility", "visibility_seconds", required=True,
               type=Seconds(0, MAX_VISIBILITY_SECONDS, min_open=True),

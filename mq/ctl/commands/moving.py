@@ -8,7 +8,7 @@ import click
 
 from mq.command.pace import messages_text
 from mq.config import MAX_MOVES
-from mq.ctl.arguments import IdParam, LeaseParam, QueueParam, ReasonParam
+from mq.ctl.arguments import IdParam, LeaseParam, QueueParam, ReasonParam, queue_argument
 from mq.ctl.common_flags import everywhere, flags_of, opened
 from mq.ctl.screen import display
 from mq.ctl.screen.progress import ProgressBar
@@ -74,7 +74,7 @@ def move(
 
 
 @click.command()
-@click.argument("queue", type=QueueParam())
+@queue_argument
 @_max
 @_ids
 @click.option("--to", "target", type=QueueParam(), help="Another queue to move them to.  [default: "

@@ -9,7 +9,7 @@ from contextlib import suppress
 import click
 
 from mq.command.pace import messages_text
-from mq.ctl.arguments import QueueParam
+from mq.ctl.arguments import queue_argument
 from mq.ctl.common_flags import CommonFlags, everywhere, flags_of, opened
 from mq.ctl.screen import display
 from mq.ctl.screen.progress import SILENT_SECONDS, ProgressBar, said_when_interrupted
@@ -20,7 +20,7 @@ from mq.names import QueueName
 
 
 @click.command("purge")
-@click.argument("queue", type=QueueParam())
+@queue_argument
 @click.option("--ready", is_flag=True, help="Only messages that are ready.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @everywhere

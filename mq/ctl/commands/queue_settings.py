@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mq.ctl.arguments import QueueParam
+from mq.ctl.arguments import queue_argument
 from mq.ctl.common_flags import everywhere, flags_of, opened
 from mq.names import QueueName
 from mq.spool.queue.queue_settings import NO_SETTINGS, SETTINGS, change
@@ -56,7 +56,7 @@ def _values(context: click.Context, name: str) -> list[str]:
 
 
 @click.command("set")
-@click.argument("queue", type=QueueParam())
+@queue_argument
 @click.argument("changes", metavar="NAME=VALUE...", nargs=-1, required=True,
                 type=ChangeParam())  # fmt: skip
 @everywhere

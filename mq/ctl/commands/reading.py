@@ -12,8 +12,8 @@ import click
 
 from mq.command.stdout import require_reader
 from mq.config import MAX_FETCH_MESSAGES, SECOND_NS
-from mq.ctl.arguments import IdParam, QueueParam
-from mq.ctl.common_flags import everywhere, flags_of, opened
+from mq.ctl.arguments import IdParam, queue_argument
+from mq.ctl.common_flags import everywhere, flags_of, opened, raw_option
 from mq.ctl.screen import display
 from mq.ctl.ways.access import Access, ShownMessage
 from mq.errors import CommandFailed, ExitCode, MessageNotFound
@@ -22,15 +22,11 @@ from mq.names import MessageId, QueueName, id_of_time
 _LOOK_SECONDS = 0.25
 """The pause between two looks at a queue where no events come."""
 
-_raw = click.option(
-    "--raw", is_flag=True, help="Write control characters of a body to a terminal too."
-)
-
 
 @click.command()
-@click.argument("queue", type=QueueParam())
+@queue_argument
 @click.argument("ids", metavar="ID...", type=IdParam(), nargs=-1, required=True)
-@_raw
+@raw_option
 @everywhere
 @click.pass_context
 def cat(context: click.Context, queue: QueueName, ids: tuple[MessageId, ...], raw: bool) -> None:
@@ -53,14 +49,14 @@ def cat(context: click.Context, queue: QueueName, ids: tuple[MessageId, ...], ra
 
 
 @click.command()
-@click.argument("queue", type=QueueParam())
+@queue_argument
 @click.option("-f", "--follow", is_flag=True, help="Then write what is published, as it arrives, "
               "until Ctrl-C.")  # fmt: skip
 @click.option("-n", "--max", "limit", type=click.IntRange(0, MAX_FETCH_MESSAGES), default=10,
               show_default=True, help="How many messages to begin with.")  # fmt: skip
 @click.option("-l", "--long", "is_long", is_flag=True,
               help="Write a line for each message, as peek does.")  # fmt: skip
-@_raw
+@raw_option
 @everywhere
 @click.pass_context
 def tail(

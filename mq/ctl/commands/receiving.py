@@ -10,9 +10,9 @@ import click
 from mq.command.flags import Seconds
 from mq.command.pace import messages_text
 from mq.config import MAX_VISIBILITY_SECONDS, MAX_WAIT_SECONDS
-from mq.ctl.arguments import QueueParam
+from mq.ctl.arguments import queue_argument
 from mq.ctl.commands.removing import kept_in_the_queue, remove_written
-from mq.ctl.common_flags import everywhere, flags_of, opened
+from mq.ctl.common_flags import everywhere, flags_of, opened, raw_option
 from mq.ctl.screen import display
 from mq.ctl.screen.progress import ProgressBar, said_when_interrupted
 from mq.errors import ExitCode
@@ -20,7 +20,7 @@ from mq.names import QueueName
 
 
 @click.command()
-@click.argument("queue", type=QueueParam())
+@queue_argument
 @click.option("--visibility", "visibility_seconds", help="Seconds until the message returns unless "
               "you acknowledge it.  [default: the server's, with --root 30]",
               type=Seconds(0, MAX_VISIBILITY_SECONDS, min_open=True))  # fmt: skip
@@ -32,8 +32,7 @@ from mq.names import QueueName
               "written.")  # fmt: skip
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False, readable=False),
               help="Write the body to this file in place of stdout.")  # fmt: skip
-@click.option("--raw", is_flag=True,
-              help="Write control characters of a body to a terminal too.")  # fmt: skip
+@raw_option
 @everywhere
 @click.pass_context
 def recv(

@@ -18,9 +18,9 @@ from mq.ctl.arguments import (
     ContentTypeParam,
     IdParam,
     PropertyParam,
-    QueueParam,
     Source,
     checked_properties,
+    queue_argument,
 )
 from mq.ctl.commands.transfer import is_published, publish_line, require_queue
 from mq.ctl.common_flags import CommonFlags, everywhere, flags_of, opened
@@ -30,11 +30,9 @@ from mq.errors import BodyTooLarge
 from mq.lines.ndjson import Line
 from mq.names import MessageId, QueueName
 
-_queue = click.argument("queue", type=QueueParam())
-
 
 @click.command()
-@_queue
+@queue_argument
 @click.argument("body", required=False)
 @click.option("-f", "--file", "file", type=click.File("rb"), help="Send this file; - is stdin.")
 @click.option("--content-type", type=ContentTypeParam(),

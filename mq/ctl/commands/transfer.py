@@ -13,7 +13,7 @@ import click
 
 from mq.command.pace import messages_text
 from mq.config import DEFAULT_CONTENT_TYPE
-from mq.ctl.arguments import QueueParam
+from mq.ctl.arguments import queue_argument
 from mq.ctl.commands.removing import kept_in_the_queue, remove_written
 from mq.ctl.common_flags import CommonFlags, everywhere, flags_of, opened
 from mq.ctl.screen import display
@@ -23,11 +23,9 @@ from mq.errors import CommandFailed, ExitCode, MQError
 from mq.lines.ndjson import Line
 from mq.names import MessageId, QueueName
 
-_queue = click.argument("queue", type=QueueParam())
-
 
 @click.command(name="export")
-@_queue
+@queue_argument
 @click.option("--remove", is_flag=True, help="Take the messages out of the queue: each is "
               "received, written, flushed, and only then removed.")  # fmt: skip
 @click.option("-n", "--max", "limit", type=click.IntRange(1),
@@ -89,7 +87,7 @@ def _say_exported(bar: ProgressBar, counts: QueueCounts) -> None:
 
 
 @click.command(name="import")
-@_queue
+@queue_argument
 @click.argument("file", type=click.File("rb"), default="-")
 @everywhere
 @click.pass_context
