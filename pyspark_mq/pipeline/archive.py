@@ -49,7 +49,7 @@ def archive(
     with lake.held():
         if schema is not None:
             keep_columns(spark, lake.folder, schema)
-        query = _start(spark, place, job, lake, schema)
+        query = _start(spark, place, job, lake, schema, stopping=stopping)
         counter = BatchCounter(waiting)
         try:
             while not (is_over := query.awaitTermination(POLL_SECONDS)) and not stopping.is_set():
@@ -67,7 +67,13 @@ def archive(
 
 
 def _start(
-    spark: Any, place: QueuePlace, job: ArchiveJob, lake: Lake, schema: StructType | None
+    spark: Any,
+    place: QueuePlace,
+    job: ArchiveJob,
+    lake: Lake,
+    schema: StructType | None,
+    *,
+    stopping: Event,
 ) -> Any:
     reader = spark.readStream.format("mq").options(**place.options())
     reader = reader.option("queue", job.queues).option("group", job.group)
@@ -75,15 +81,26 @@ def _start(
     reader = reader.option("takeover", str(job.takes_over).lower())
 
     def add(frame: Any, batch: int) -> None:
-        lake.add(lake_rows(frame, schema), batch)
-        if not job.is_once and batch % COMPACT_AFTER_BATCHES == COMPACT_AFTER_BATCHES - 1:
-            lake.compact()
+        try:
+            lake.add(lake_rows(frame, schema), batch)
+            if not job.is_once and batch % COMPACT_AFTER_BATCHES == COMPACT_AFTER_BATCHES - 1:
+                lake.compact()
+        except Exception:
+            if not stopping.is_set():
+                raise
+            # Of a query that is stopped Spark matches the whole text with a regular expression,
+            # which overflows its stack if that has the JVM's part of a traceback.
+            raise _Stopped from None
 
     writer = reader.load().writeStream.foreachBatch(add)
     writer = writer.option("checkpointLocation", lake.checkpoint)
     if job.is_once:
         return writer.trigger(availableNow=True).start()
     return writer.trigger(processingTime=f"{job.every_seconds} seconds").start()
+
+
+class _Stopped(Exception):
+    """A batch failed, and the archive is stopping. The next run does the batch again."""
 
 
 class BatchCounter:
