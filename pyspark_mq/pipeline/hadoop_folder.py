@@ -32,7 +32,8 @@ class LakeFolder:
         self._top = self._fs.makeQualified(top)
         self.url = self._top.toString()
         uri = self._top.toUri()
-        self._local_path = str(uri.getPath()) if uri.getScheme() in (None, "file") else None
+        is_local = uri.getScheme() in (None, "file")
+        self._local_path = os.path.realpath(uri.getPath()) if is_local else None
 
     def full(self, name: str) -> str:
         return f"{self.url}/{name}"

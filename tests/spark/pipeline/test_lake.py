@@ -179,6 +179,17 @@ def test_only_one_archive_at_a_time_fills_a_lake(make_lake: Callable[[], Lake]) 
         pass
 
 
+def test_a_lake_behind_a_link_is_the_one_that_the_link_leads_to(
+    spark: Any, make_lake: Callable[[], Lake], tmp_path: Path
+) -> None:
+    (tmp_path / "link").symlink_to("lake")
+
+    with Lake(spark, str(tmp_path / "link")).held():
+        second = make_lake().held()
+        with pytest.raises(CommandFailed, match="another archive fills it now"):
+            second.__enter__()
+
+
 @pytest.mark.parametrize("name", ["lake#2", "lake%32", "a lake"])
 def test_a_lake_is_the_folder_that_is_named(spark: Any, tmp_path: Path, name: str) -> None:
     (tmp_path / "lake").mkdir()
