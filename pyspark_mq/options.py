@@ -92,7 +92,7 @@ def parse_options(given: Mapping[str, str], allowed: frozenset[str]) -> Options:
     return Options(
         root=_parse_root(values) if addresses is None else _parse_staging(values, allowed),
         addresses=addresses,
-        queues=_parse_queues(values.get("queue", ""), only_looks="states" in allowed),
+        queues=_parse_queues(values, allowed),
         group=_parse_name("group", values.get("group", "default")),
         states=_parse_list("states", values.get("states", "ready"), STATES),
         num_partitions=_parse_count("numPartitions", values) or os.cpu_count() or 1,
@@ -203,7 +203,7 @@ def _require_addresses(urls: tuple[str, ...]) -> None:
 
 def _require_url_forms(values: Mapping[str, str], allowed: frozenset[str]) -> None:
     """Refuse what the six endpoints do not offer. Raises BadOption."""
-    queues = _parse_queues(values.get("queue", ""), only_looks="states" in allowed)
+    queues = _parse_queues(values, allowed)
     if allowed & READ_ALONE and (not queues or any(map(is_pattern, queues))):
         raise BadOption(
             "option queue: with url name each queue, with commas between; a server does not list "
@@ -228,15 +228,17 @@ def _parse_seconds(
     return float(text)
 
 
-def _parse_queues(text: str, *, only_looks: bool) -> tuple[str, ...]:
-    names = tuple(part.strip() for part in text.split(",") if part.strip())
+def _parse_queues(values: Mapping[str, str], allowed: frozenset[str]) -> tuple[str, ...]:
+    names = tuple(part.strip() for part in values.get("queue", "").split(",") if part.strip())
+    if not names and "queue" in values and "url" not in values and allowed & READ_ALONE:
+        raise BadOption("option queue: empty; name queues, or leave it out to read all of them")
     for name in names:
         if is_pattern(name):
             if not _PATTERN.fullmatch(name):
                 raise BadOption(f"option queue: {name!r} is not a pattern of queue names")
             continue
         _parse_name("queue", name)
-        if is_fifo(name) and not only_looks:
+        if is_fifo(name) and "states" not in allowed:
             raise BadOption(f"option queue: {FIFO_REFUSED.format(name)}")
     return tuple(dict.fromkeys(names))
 
@@ -279,8 +281,7 @@ def _parse_size(option: str, values: Mapping[str, str]) -> int | None:
     text = values.get(option)
     if text is None:
         return None
-    match = _SIZE.fullmatch(text)
-    if match is None or int(match[1]) == 0:
+    if (match := _SIZE.fullmatch(text)) is None or int(match[1]) == 0:
         raise BadOption(f"option {option}: {text!r} is not a number of bytes, like 65536 or 64m")
     return int(match[1]) * _UNITS[match[2].lower()]
 

@@ -132,6 +132,8 @@ def archive(place: Any, every: float, batch: int, takeover: bool, **asked: Any) 
     from pyspark_mq.pipeline.causes import told
 
     job = ArchiveJob(every_seconds=every, batch_messages=batch, takes_over=takeover, **asked)
+    if not job.queues:
+        raise click.UsageError("--queue is empty; with --root '*' names all queues")
     with told():
         place.require_queues(job.queues, STREAM_READ, group=job.group)
     spark, line = _begin("archive")

@@ -46,6 +46,7 @@ def test_every_option_of_a_stream_is_taken_whatever_its_case() -> None:
     [
         ("root", "relative/path"), ("root", ""),
         ("queue", "../orders"), ("queue", "orders,.hidden"), ("queue", "a/*"),
+        ("queue", ""), ("queue", " , "),
         ("group", ""), ("group", "../lake"), ("group", "a/b"),
         ("states", "ready,lost"), ("states", ","),
         ("numPartitions", "0"), ("numPartitions", "-1"), ("numPartitions", "two"),

@@ -85,6 +85,8 @@ def test_without_spark_a_command_says_what_to_install() -> None:
         (["report", "--root=/a", "--url=http://b"], "give one of --root and --url"),
         (["report", "--url=http://b"], "with --url name the queues"),
         (["archive", "--root=/a"], "Missing option '--queue'"),
+        (["archive", "--root=/a", "--queue=", "--lake=b"], "--queue is empty"),
+        (["archive", "--root=/a", "--queue=,", "--lake=b"], "option queue: empty"),
         (["replay", "--name=a b"], "Invalid value for '--name': 'a b' is not a name"),
         (["load", "--name=../b"], "Invalid value for '--name': '../b' is not a name"),
         (["load", "--name="], "Invalid value for '--name': '' is not a name"),
