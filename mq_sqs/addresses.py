@@ -18,6 +18,8 @@ from mq_sqs.faults import (
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,80}|(?=.{6,80}$)[A-Za-z0-9_-]+\.fifo")
 _ARN = re.compile(r"arn:[a-z-]+:sqs:[a-z0-9-]*:[0-9]*:([^:]+)")
 
+_LONGEST_KNOWN = 256
+
 
 @dataclass(frozen=True, slots=True)
 class Addressing:
@@ -72,7 +74,6 @@ def _queue_of(url: str) -> QueueName:
 
 
 _queue_of_known = lru_cache(1024)(_queue_of)
-_LONGEST_KNOWN = 256
 
 
 def queue_of_arn(arn: str) -> QueueName | None:

@@ -27,6 +27,8 @@ DEDUPLICATION_ID = "MessageDeduplicationId"
 
 Read = dict[str, dict[str, Any]]
 
+_MALFORMED = (ValueError, TypeError, AttributeError, RecursionError, Base64Error)
+
 
 def attributes_of(properties: Properties) -> Read:
     """Return the attributes that SQS can express. Properties that a producer over HTTP wrote in
@@ -78,6 +80,3 @@ def _parse(text: str) -> Any:
 def _binary(kind: str, text: str) -> dict[str, Any]:
     """Return a binary value. Raises _MALFORMED."""
     return {"DataType": kind, "BinaryValue": base64.b64decode(text, validate=True)}
-
-
-_MALFORMED = (ValueError, TypeError, AttributeError, RecursionError, Base64Error)

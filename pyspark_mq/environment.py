@@ -25,6 +25,20 @@ _WITHOUT_VECTOR = Path(__file__).parent / "java"
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
+_OR_PREPARE = ", or leave that variable unset and call pyspark_mq.prepare()"
+
+_PACKAGES = ("pyspark", "pandas", "pyarrow", "pyspark_mq")
+
+_QUESTION = f"""
+import sys
+sys.stdout.write("%d.%d" % sys.version_info[:2])
+from importlib.util import find_spec
+for name in {_PACKAGES}:
+    if find_spec(name) is None:
+        sys.stdout.write(" " + name)
+"""
+"""Any Python can run it, and answers with its version before anything can fail."""
+
 
 def prepare() -> dict[str, str]:
     """Set in `os.environ` what Spark needs and what is not set yet. Returns what was set.
@@ -125,21 +139,6 @@ def why_not_found(environment: Mapping[str, str]) -> str | None:
     source = f", as {named[0]} says," if named else ""
     hint = f"set {named[0] if named else 'PYSPARK_PYTHON'}={sys.executable}"
     return f"Spark runs {python!r}{source} {why}; {hint} before the session is made{_OR_PREPARE}"
-
-
-_OR_PREPARE = ", or leave that variable unset and call pyspark_mq.prepare()"
-
-_PACKAGES = ("pyspark", "pandas", "pyarrow", "pyspark_mq")
-
-_QUESTION = f"""
-import sys
-sys.stdout.write("%d.%d" % sys.version_info[:2])
-from importlib.util import find_spec
-for name in {_PACKAGES}:
-    if find_spec(name) is None:
-        sys.stdout.write(" " + name)
-"""
-"""Any Python can run it, and answers with its version before anything can fail."""
 
 
 def _why_wrong(python: str) -> str | None:

@@ -18,6 +18,8 @@ from mq.spool.message.held import Lost, hold_in
 FILE_NEEDS = stat.S_IRUSR | stat.S_IWUSR
 FOLDER_NEEDS = stat.S_IRWXU
 
+_DEAD_UPLOAD = "a probe or an upload whose process died"
+
 
 @dataclass(frozen=True)
 class Foreign:
@@ -147,9 +149,6 @@ class DeadUpload:
             if name is None
             else f"moved to {SuspectPlace(Folder.REMOVE, name)}, for the reaper"
         )
-
-
-_DEAD_UPLOAD = "a probe or an upload whose process died"
 
 
 def kind_of(status: os.stat_result) -> str:

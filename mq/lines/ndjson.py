@@ -31,6 +31,8 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 _MEMBERS = frozenset({"body", "body_base64", "id", "delay", "content_type", "properties"})
 
+_TAIL = b'"}\n'
+
 
 class Line(NamedTuple):
     """A message to publish. `content_type` None means the default type, `delay_seconds` None the
@@ -99,9 +101,6 @@ class LongLine:
             rest = data[whole:]
             yield b64encode(data[:whole])
         yield b64encode(rest) + _TAIL
-
-
-_TAIL = b'"}\n'
 
 
 def numbered_lines(text: bytes) -> Iterator[tuple[int, bytes]]:

@@ -22,6 +22,10 @@ from pyspark_mq.pipeline.stopping import end_children, raise_on_signals, run_unt
 
 T = TypeVar("T")
 
+_WRITE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,70}")
+
+_AGAIN = "interrupted: run it again to go on"
+
 
 class PathOrAddress(click.ParamType[str]):
     """A path, which is made whole because a write is named by it, or an address such as
@@ -56,8 +60,6 @@ class WriteName(click.ParamType[str]):
             )
         return text
 
-
-_WRITE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,70}")
 
 PIPELINE_EXIT_CODES = EXIT_CODES | {
     ExitCode.OK: "done",
@@ -274,9 +276,6 @@ def _cancel(spark: Any, line: Any) -> Callable[[], None]:
         spark.sparkContext.cancelAllJobs()
 
     return cancel
-
-
-_AGAIN = "interrupted: run it again to go on"
 
 
 def _working(spark: Any, job: Callable[[], T], stop: Callable[[], object]) -> T:

@@ -15,6 +15,8 @@ from pyspark_mq.pipeline.causes import JobRefused
 
 _CHECKSUM = "ChecksumException"
 
+_POLL_SECONDS = 0.05
+
 
 class LakeFolder:
     """The folder. Names are relative to the lake. Methods raise what Java raises."""
@@ -149,6 +151,3 @@ class LakeFolder:
             yield is_held
         finally:
             files.close(fd)
-
-
-_POLL_SECONDS = 0.05

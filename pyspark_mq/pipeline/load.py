@@ -22,6 +22,35 @@ from pyspark_mq.pipeline.whole_files import reader_of_folders, reader_of_partiti
 _JSON = "application/json"
 _NESTED = (StructType, ArrayType, MapType, VariantType)
 
+_NOT_READABLE = ("PATH_NOT_FOUND", "CANNOT_READ_FILE_FOOTER", "MALFORMED_", "FAILED_READ_FILE",
+                 "UNABLE_TO_INFER_SCHEMA", "CANNOT_MERGE", "CONFLICTING_DIRECTORY")  # fmt: skip
+
+_OTHER_HEADER = "their headers differ, or one names a column twice or leaves a name out"
+
+_OF_PATTERNS = re.compile(r"[\\*?\[\]{}]")
+
+_CSV = {
+    "header": "true",
+    # A quoted field may have several lines, and a quote in it is doubled (RFC 4180).
+    "multiLine": "true",
+    "escape": '"',
+    # A row with more or fewer fields than the header is an error, also if nobody asks for them.
+    "mode": "FAILFAST",
+    "columnPruning": "false",
+    # So is a file with another header than the first one.
+    "enforceSchema": "false",
+}
+
+_NAMES_TOLD = 20
+
+_TIMES = {
+    # Spark would leave out what is below a millisecond.
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+
+_BESIDE_A_BODY = ("id", "content_type")
+
 
 @dataclass(frozen=True, slots=True)
 class LoadJob:
@@ -64,12 +93,6 @@ def _unreadable(job: LoadJob, error: Exception) -> JobRefused:
     )
 
 
-_NOT_READABLE = ("PATH_NOT_FOUND", "CANNOT_READ_FILE_FOOTER", "MALFORMED_", "FAILED_READ_FILE",
-                 "UNABLE_TO_INFER_SCHEMA", "CANNOT_MERGE", "CONFLICTING_DIRECTORY")  # fmt: skip
-
-_OTHER_HEADER = "their headers differ, or one names a column twice or leaves a name out"
-
-
 def _messages(spark: Any, job: LoadJob) -> Any:
     """Return the columns that are written. Raises JobRefused, and what Spark raises."""
     try:
@@ -99,9 +122,6 @@ def _read(spark: Any, job: LoadJob) -> Any:
     return _bodies(rows, job)
 
 
-_OF_PATTERNS = re.compile(r"[\\*?\[\]{}]")
-
-
 def _as_spark_reads_it(spark: Any, path: str) -> str:
     """Return the path by which Spark reads what is there. It would take the name of a file for a
     pattern, and find other files or none. Raises JobRefused for a file that it would leave out
@@ -116,19 +136,6 @@ def _as_spark_reads_it(spark: Any, path: str) -> str:
             "published"
         )
     return _OF_PATTERNS.sub(r"\\\g<0>", path)
-
-
-_CSV = {
-    "header": "true",
-    # A quoted field may have several lines, and a quote in it is doubled (RFC 4180).
-    "multiLine": "true",
-    "escape": '"',
-    # A row with more or fewer fields than the header is an error, also if nobody asks for them.
-    "mode": "FAILFAST",
-    "columnPruning": "false",
-    # So is a file with another header than the first one.
-    "enforceSchema": "false",
-}
 
 
 def _require_utf8(lines: Any, paths: tuple[str, ...]) -> None:
@@ -173,20 +180,10 @@ def _values(lines: Any, texts: Callable[[StructType], Any], job: LoadJob, body: 
     return _written(texts(schema), body)
 
 
-_NAMES_TOLD = 20
-
-
 def _no_column(job: LoadJob, body: str, names: list[str]) -> JobRefused:
     return JobRefused(
         f"there is no column {body} in {', '.join(job.paths)}; there are {', '.join(names)}"
     )
-
-
-_TIMES = {
-    # Spark would leave out what is below a millisecond.
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
-}
 
 
 def _bodies(rows: Any, job: LoadJob) -> Any:
@@ -206,9 +203,6 @@ def _bodies(rows: Any, job: LoadJob) -> Any:
     elif not isinstance(kind, BinaryType | StringType):
         value = value.cast("string")
     return _written(rows.withColumn(body, value), body)
-
-
-_BESIDE_A_BODY = ("id", "content_type")
 
 
 def _written(rows: Any, body: str) -> Any:

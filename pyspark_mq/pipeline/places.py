@@ -20,6 +20,9 @@ from pyspark_mq.by_url.servers import ServerChoice
 from pyspark_mq.by_url.staging import prepare_staging
 from pyspark_mq.options import BATCH_WRITE, BadOption, Options, is_pattern, parse_options
 
+WRITE_VERSION = 1
+"""Each name of a replay or load is written once."""
+
 
 @dataclass(frozen=True, slots=True)
 class QueuePlace:
@@ -101,7 +104,3 @@ def _counts(servers: ServerChoice, queue: str) -> Counts:
         return servers.counts(queue)
     except NoSuchQueue as error:
         raise QueueNotFound(str(error)) from None
-
-
-WRITE_VERSION = 1
-"""Each name of a replay or load is written once."""

@@ -41,6 +41,10 @@ _LOST_AT_OPEN = {
 }
 _LOST_LATER = {errno.ENOENT: Lost.GONE, errno.EWOULDBLOCK: Lost.BUSY}
 
+_LOCK_IT = (LOCK, ~0)
+_ASK_STATUS = (STATUS, ~0)
+_READ_SEAL = (ATTRIBUTE, ~0, SEAL_ATTRIBUTE)
+
 
 class Read(NamedTuple):
     """What was read of a message while it was opened: all of a small file, or None if that fails
@@ -153,11 +157,6 @@ def _content_calls(limit: int, has_seals: bool) -> Chain:
     content = (READ, ~0, _STATUS, limit)
     attributes = (ATTRIBUTE, ~0, TYPE_ATTRIBUTE), (ATTRIBUTE, ~0, DEAD_ATTRIBUTE)
     return (content, *attributes) if has_seals else (content,)
-
-
-_LOCK_IT = (LOCK, ~0)
-_ASK_STATUS = (STATUS, ~0)
-_READ_SEAL = (ATTRIBUTE, ~0, SEAL_ATTRIBUTE)
 
 
 def _held(spool: Spool, folder: Folder, name: str, results: list[Any], code: int) -> Held | Lost:

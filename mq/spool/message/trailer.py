@@ -33,6 +33,8 @@ _DECODER = json.JSONDecoder()
 _MAX_TRAILER_BYTES = 8 * MAX_STORED_PROPERTIES_BYTES
 """More than JSON makes of the largest properties: up to 6 bytes for each byte, and quotes."""
 
+_quote = json.encoder.encode_basestring_ascii
+
 
 class Content(NamedTuple):
     """The content of a message's file."""
@@ -52,9 +54,6 @@ def pack_trailer(properties: Properties) -> bytes:
     # As json.dumps writes it with the shortest separators: making an encoder takes longer.
     pairs = [f"{_quote(name)}:{_quote(checked[name])}" for name in sorted(checked)]
     return f"\n{{{','.join(pairs)}}}\n".encode()
-
-
-_quote = json.encoder.encode_basestring_ascii
 
 
 def sealed(body: bytes, trailer: bytes, published_ns: int, count: int = 0, lease: int = 0) -> Seal:

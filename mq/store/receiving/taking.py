@@ -31,6 +31,11 @@ Taken = Received | Lost | None
 """What became of a message that was to be taken. None: there was no room for its body, or something
 is wrong with it alone, which was reported."""
 
+_DENIALS = {errno.EACCES, errno.EPERM}
+
+_LEASE_CALLS = 3
+"""How many of `Taker.lease_calls` make the lease."""
+
 
 class Taker:
     """Takes ready messages of one queue for one receiver, each hidden for `visibility_ns`.
@@ -227,9 +232,3 @@ class Taker:
 
     def _may_change_folder(self) -> bool:
         return os.access(".", os.W_OK, dir_fd=self._fd, effective_ids=True)
-
-
-_DENIALS = {errno.EACCES, errno.EPERM}
-
-_LEASE_CALLS = 3
-"""How many of `Taker.lease_calls` make the lease."""
