@@ -72,17 +72,17 @@ def begin(folder: QueueFolder) -> NewFile:
         discard(folder, name)
 
 
-def finish(folder: QueueFolder, draft: NewFile, capacity: int | None) -> Name | Unpublished:
+def finish(folder: QueueFolder, new: NewFile, capacity: int | None) -> Name | Unpublished:
     """Give a written message its final name: T, or a later one if a message that is not below T was
     published meanwhile. So a receiver that takes the oldest never sees an older one appear.
 
     If that raises OSError, the message is discarded as far as the disk allows.
     """
-    name = draft.name
+    name = new.name
     with folder.turn.held():
         folder.refresh()
         folder.index.saw(folder.turn.newest())
-        if inode_of(folder, name) != draft.inode:
+        if inode_of(folder, name) != new.inode:
             # It was swept, or it is another publisher's by now, which must not lose it.
             return Unpublished.SWEPT
         if capacity is not None and folder.index.size >= capacity:

@@ -89,9 +89,9 @@ class Queue:
             with suppress(FolderDropped), self._in_folder() as folder:
                 if not self._wait_for_room(folder, deadline):
                     break
-                draft = self._write(folder, body)
+                new = self._write(folder, body)
                 with self._shared.lock:
-                    published = protocol.finish(folder, draft, self.capacity)
+                    published = protocol.finish(folder, new, self.capacity)
                 if isinstance(published, Name):
                     self._sync_published(folder, published)
                     return str(published.time)
@@ -200,19 +200,19 @@ class Queue:
         """Write a message, whole and synced, under a name that no receiver takes."""
         with self._shared.lock:
             folder.require_at_path()
-            draft = protocol.begin(folder)
+            new = protocol.begin(folder)
         try:
             try:
-                folder.files.write(draft.fd, body)
+                folder.files.write(new.fd, body)
                 if self._sync:
-                    folder.files.sync(draft.fd)
+                    folder.files.sync(new.fd)
             finally:
-                folder.files.close(draft.fd)
+                folder.files.close(new.fd)
         except BaseException:
             with self._shared.lock, suppress(OSError):
-                protocol.discard(folder, draft.name)
+                protocol.discard(folder, new.name)
             raise
-        return draft
+        return new
 
     def _sync_published(self, folder: QueueFolder, name: Name) -> None:
         """Sync a published message. If that fails, take the message back unless it was received
