@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
 _LEASE = re.compile(r'"?([0-9a-f]{16})"?')
 
-
-_SEVERAL = {
+_OTHER_WORDS = {
     "send": "publish push put post add enqueue",
     "recv": "get pop pull consume fetch read dequeue",
     "info": "stats status show describe count",
@@ -45,7 +44,9 @@ _SEVERAL = {
     "fsck": "check repair",
     "rm for a queue, ack for a message": "delete remove del",
 }
-_MEANT = {word: meant for meant, words in _SEVERAL.items() for word in words.split()}
+"""What other tools call a command of this one."""
+
+_MEANT = {word: meant for meant, words in _OTHER_WORDS.items() for word in words.split()}
 
 
 class Commands(click.Group):

@@ -89,16 +89,16 @@ def tail(
 def _behind(access: Access, queue: QueueName, last: ShownMessage | None) -> Sequence[ShownMessage]:
     """Return messages behind the last one that was shown. If that one is gone and its id tells no
     time, they are those that were published later."""
-    place = id_of_time(0) if last is None else MessageId(last.message_id)
+    after = id_of_time(0) if last is None else MessageId(last.message_id)
     try:
-        return access.peek_behind(queue, place, MAX_FETCH_MESSAGES)
+        return access.peek_behind(queue, after, MAX_FETCH_MESSAGES)
     except (CommandFailed, MessageNotFound) as error:
         is_missing = getattr(error, "exit_code", ExitCode.NOT_FOUND) is ExitCode.NOT_FOUND
         if last is None or not is_missing:
             raise
-    place = id_of_time(int(datetime.fromisoformat(last.published_at).timestamp()) * SECOND_NS)
-    while some := access.peek_behind(queue, place, MAX_FETCH_MESSAGES):
-        place = MessageId(some[-1].message_id)
+    after = id_of_time(int(datetime.fromisoformat(last.published_at).timestamp()) * SECOND_NS)
+    while some := access.peek_behind(queue, after, MAX_FETCH_MESSAGES):
+        after = MessageId(some[-1].message_id)
         later = []
         for each in some:
             if each.published_at > last.published_at:
