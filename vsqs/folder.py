@@ -177,12 +177,14 @@ class QueueFolder:
             raise FolderDropped
 
     def rescan(self) -> bool:
-        """Look now and then for what events missed. Returns True if the folder was listed."""
+        """Look now and then for what events, or listings, do not tell. Returns True if that listed
+        the folder; without events each refresh does."""
         now = time.monotonic()
         if now < self._next_rescan:
             return False
         self._next_rescan = now + RESCAN_SECONDS
-        if self.require_at_path().st_mtime_ns == self._listed_mtime_ns:
+        status = self.require_at_path()
+        if self._watch is None or status.st_mtime_ns == self._listed_mtime_ns:
             return False
         self._list()
         return True
@@ -247,9 +249,10 @@ class QueueFolder:
         names, self._listed_mtime_ns = list_folder(self.files, self.fd)
         self.index.load(names)
         self._check_new_at = {name.time: 0.0 for name in names if name.is_new}
-        now = time.monotonic()
-        pause = max(RESCAN_SECONDS, RELIST_PAUSE_FACTOR * (now - started))
-        self._next_rescan = now + pause
+        if self._watch is not None:
+            now = time.monotonic()
+            pause = max(RESCAN_SECONDS, RELIST_PAUSE_FACTOR * (now - started))
+            self._next_rescan = now + pause
         self._warn_of_other_unit()
 
     def _warn_of_other_unit(self) -> None:

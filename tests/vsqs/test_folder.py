@@ -126,6 +126,20 @@ def test_a_folder_that_went_away_is_an_error_until_it_is_there_again(
     assert names_in(folder) == [message_id]
 
 
+@pytest.mark.usefixtures("no_events")
+def test_without_events_a_waiting_receive_goes_on_in_the_folder_that_replaced_it(
+    folder: Path,
+) -> None:
+    with Queue(folder) as queue:
+        folder.rename(folder.with_name("elsewhere"))
+        with Queue(folder) as other:
+            message_id = other.publish(b"body")
+
+        with pytest.raises(FileNotFoundError, match="replaced"):
+            queue.receive(timeout=5)
+        assert queue.receive(timeout=0) == (message_id, b"body")
+
+
 @pytest.mark.parametrize("how", ["parent", "link"])
 def test_no_message_goes_where_the_path_does_not_lead_any_more(tmp_path: Path, how: str) -> None:
     """No event tells of it: the folder itself is where it was, or moved along with one above."""
