@@ -76,9 +76,10 @@ def ask(
 ) -> Operation[ServerAnswer]:
     """Send a request until it is answered.
 
-    Every request of a client is safe to send again. An error of the kinds in `done_if`, after a try
-    whose outcome is unknown, means that this try succeeded. One that met the end of an idle
-    connection is sent again at once, whatever the retry time. Raises ClientError.
+    Every request of a client may be sent again: no message is lost or published twice, though one
+    that is not repeatable may move more. An error of the kinds in `done_if`, after a try whose
+    outcome is unknown, means that this try succeeded. A repeatable request that met the end of an
+    idle connection is sent again at once, whatever the retry time. Raises ClientError.
     """
     give_up_at = context.clock() + context.retry_seconds
     backoff, longest = CLIENT_BACKOFF_SECONDS

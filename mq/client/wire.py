@@ -1,7 +1,8 @@
 """One request and its answer, as data.
 
 What a client does is written once, as generators that do no input and output: they yield a Request
-and are sent its Answer, or yield a Pause. The blocking client and the asynchronous one run them.
+and are sent a ServerAnswer, or yield a ClientPause. The blocking client and the asynchronous one
+run them.
 """
 
 from __future__ import annotations
