@@ -2,10 +2,11 @@
 
     spark.read.format("mq").option("root", "/srv/mq").option("queue", "orders").load()
 
-    what Spark asks first   `source`, `options`, `columns`
-    reading                 `batch_read`, `stream_read`; `backlog`: what waits; `balance`: the
-                            shares of tasks; `driver`: claims, with helpers in `claimers`
-    writing                 `write`, `rows`
+    what Spark asks first   `source`, `options`
+    reading                 `batch_read`, `stream_read`, `read_columns`; `backlog`: what waits;
+                            `balance`: the shares of tasks; `driver`: claims, with helpers in
+                            `claimers`
+    writing                 `write`, `write_columns`
     what it needs           `environment`; `portable`: what executors lack
 
 Spark finds it by itself: it imports every module whose name begins with `pyspark_` and takes the

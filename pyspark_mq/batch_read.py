@@ -28,9 +28,15 @@ from mq.spool.network_files import files_for
 from mq.spool.queue.queues import has_queue
 from mq.spool.root import visit_root
 from pyspark_mq.balance import balance
-from pyspark_mq.columns import MessageRow, read_row, refuse_damaged, row_without_body, to_batches
 from pyspark_mq.options import Options, is_pattern, match_queues
 from pyspark_mq.portable import Portable
+from pyspark_mq.read_columns import (
+    MessageRow,
+    read_row,
+    refuse_damaged,
+    row_without_body,
+    to_batches,
+)
 
 _ALIVE = (Folder.QUEUES, Folder.DELAY, Folder.QUEUES)
 """A message may move on between the listing and the read, or between two looks."""

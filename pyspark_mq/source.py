@@ -18,7 +18,6 @@ from mq.spool.network_files import files_for
 from mq.spool.root import visit_root
 from pyspark_mq.batch_read import BatchReader
 from pyspark_mq.by_url.staging import prepare_staging
-from pyspark_mq.columns import SCHEMA
 from pyspark_mq.options import (
     BATCH_READ,
     BATCH_WRITE,
@@ -29,9 +28,10 @@ from pyspark_mq.options import (
     Options,
     parse_options,
 )
-from pyspark_mq.rows import check_columns
+from pyspark_mq.read_columns import SCHEMA
 from pyspark_mq.stream_read import StreamReader
 from pyspark_mq.write import BatchWriter, StreamWriter
+from pyspark_mq.write_columns import check_columns
 
 
 class MqDataSource(DataSource):

@@ -31,10 +31,10 @@ from mq.spool.network_files import files_for
 from mq.spool.root import visit_root
 from mq.spool.spark.claims import Group
 from mq.spool.spark.group_owner import NOBODY, UNNAMED, Owner
-from pyspark_mq.columns import MessageRow, read_row, refuse_damaged, to_batches
 from pyspark_mq.driver import Driver
 from pyspark_mq.options import Options
 from pyspark_mq.portable import Portable
+from pyspark_mq.read_columns import MessageRow, read_row, refuse_damaged, to_batches
 
 Offset = dict[str, Any]
 

@@ -44,7 +44,7 @@ from pyspark_mq.by_url.addresses import Addresses
 from pyspark_mq.by_url.staging import make_staged_queue, open_staging
 from pyspark_mq.options import BadOption, Options
 from pyspark_mq.portable import Portable
-from pyspark_mq.rows import drafts_of
+from pyspark_mq.write_columns import drafts_of
 
 QUERY_ID = "sql.streaming.queryId"
 BATCH_ID = "streaming.sql.batchId"

@@ -15,9 +15,9 @@ from mq.config import MAX_FETCH_MESSAGES, MAX_SPARK_MESSAGE_BYTES
 from mq.names import DEAD_SUFFIX
 from pyspark_mq.by_url.addresses import Addresses
 from pyspark_mq.by_url.servers import ServerChoice
-from pyspark_mq.columns import MAX_RECEIVE_COUNT, MessageRow, refuse_damaged, to_batches
 from pyspark_mq.options import Options
 from pyspark_mq.portable import Portable
+from pyspark_mq.read_columns import MAX_RECEIVE_COUNT, MessageRow, refuse_damaged, to_batches
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 

@@ -16,8 +16,8 @@ from mq.lifecycle import Actor
 from mq.spool.root import visit_root
 from pyspark_mq.balance import balance
 from pyspark_mq.batch_read import BatchReader, Places, find_messages
-from pyspark_mq.columns import DamagedMessage
 from pyspark_mq.options import BATCH_READ, parse_options
+from pyspark_mq.read_columns import DamagedMessage
 from tests.support.faults import WatchedFiles
 from tests.support.lone_root import Root
 

@@ -11,7 +11,6 @@ from typing import Any
 
 from mq.config import CLIENT_RETRY_SECONDS
 from pyspark_mq.by_url.addresses import LEASE_SECONDS
-from pyspark_mq.columns import SCHEMA
 from pyspark_mq.options import (
     BATCH_READ,
     BATCH_WRITE,
@@ -20,7 +19,8 @@ from pyspark_mq.options import (
     STREAM_WRITE,
     parse_options,
 )
-from pyspark_mq.rows import COLUMNS
+from pyspark_mq.read_columns import SCHEMA
+from pyspark_mq.write_columns import COLUMNS
 from tests.support.lone_root import Root
 from tests.support.packages import JAVA_OPTIONS
 from tests.support.sources import REPOSITORY, read_table

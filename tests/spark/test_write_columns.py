@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from mq.errors import InvalidRequest
-from pyspark_mq.rows import drafts_of
+from pyspark_mq.write_columns import drafts_of
 
 
 def rows_of(**columns: list[object]) -> pa.RecordBatch:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from mq.config import MIB
-from pyspark_mq.columns import MessageRow, to_batches
+from pyspark_mq.read_columns import MessageRow, to_batches
 
 
 def rows_of(body_bytes: int, property_bytes: int, count: int) -> Iterator[MessageRow]:
