@@ -183,8 +183,7 @@ class QueueFolder:
         if now < self._next_rescan:
             return False
         self._next_rescan = now + RESCAN_SECONDS
-        status = self.require_at_path()
-        if self._watch is None or status.st_mtime_ns == self._listed_mtime_ns:
+        if self.require_at_path().st_mtime_ns == self._listed_mtime_ns or self._watch is None:
             return False
         self._list()
         return True
@@ -289,8 +288,10 @@ class QueueFolder:
                 self._check_new_at[name.time] = time.monotonic() + NEW_SECONDS - age
         except FileNotFoundError:
             self.index.discard(name)
-        except PermissionError:
-            pass  # It is immutable, or another user's. It is in nobody's way.
+        except OSError as error:
+            # It is immutable, another user's, or on a read-only mount. It is in nobody's way.
+            if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+                raise
 
     def _file_time(self) -> float:
         """Return the time by the clock that files have theirs from, or an earlier one: of a file

@@ -137,6 +137,21 @@ def test_an_old_new_is_swept(open_queue: OpenQueue, folder: Path) -> None:
     assert names_in(folder) == []
 
 
+def test_an_old_new_that_is_read_only_keeps_nobody_from_looking(
+    open_queue: OpenQueue, folder: Path
+) -> None:
+    """As in a snapshot that is mounted."""
+    files = WatchedFiles()
+    queue = open_queue(files=files)
+    message = queue.publish(b"body"), b"body"
+    (folder / "5.new").write_text("half")
+    os.utime(folder / "5.new", times=(0, 0))
+    files.fail("unlink", code=errno.EROFS, times=10)
+
+    assert queue.size() == 1
+    assert list(queue.messages()) == [message]
+
+
 def test_a_new_that_is_not_old_yet_is_left(open_queue: OpenQueue, folder: Path) -> None:
     folder.mkdir()
     (folder / "5.new").write_text("half")
