@@ -178,7 +178,7 @@ def read_all(
         return use(_read_whole(files, each) for each in messages)
     finally:
         for each in messages:
-            if each.fd >= 0:
+            if each.fd != NO_FD:
                 each.close(files)
 
 

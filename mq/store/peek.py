@@ -16,7 +16,7 @@ from mq.names import MessageId, QueueName, file_name, queue_path
 from mq.properties import NO_PROPERTIES, Properties
 from mq.spool.folders import Spool
 from mq.spool.message.burial import Burial, burial_in
-from mq.spool.message.held import FAULTS_OF_ONE_MESSAGE, Opened, look_at
+from mq.spool.message.held import FAULTS_OF_ONE_MESSAGE, NO_FD, Opened, look_at
 from mq.spool.message.seal import NO_LEASE, due_ns, state_in
 from mq.spool.message.trailer import read_long, split
 from mq.spool.queue.listing import find_key
@@ -55,11 +55,11 @@ class PeekedMessage:
     is_damaged: bool
     body: bytes | None
     burial: Burial | None
-    fd: int = -1
+    fd: int = NO_FD
     file_length: int = 0
 
     def close(self, files: Files) -> None:
-        if self.fd >= 0:
+        if self.fd != NO_FD:
             files.close(self.fd)
 
 
@@ -244,7 +244,7 @@ def _peek(
     keeps_open = False
     try:
         peeked = _describe(spool.files, folder, queue, message_id, opened)
-        keeps_open = peeked.fd >= 0
+        keeps_open = peeked.fd != NO_FD
         return peeked
     finally:
         if not keeps_open:

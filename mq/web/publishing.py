@@ -10,6 +10,7 @@ from aiohttp import web
 from mq.config import MAX_DELAY_SECONDS, SECOND_NS, SMALL_BODY_BYTES
 from mq.errors import InvalidRequest
 from mq.names import QueueName
+from mq.spool.message.held import NO_FD
 from mq.spool.message.trailer import pack_trailer
 from mq.store.publishing.publish import Draft, Published
 from mq.store.store import Store
@@ -41,7 +42,7 @@ async def publish(store: Store, request: web.BaseRequest, target: Target) -> Ans
     if len(body) <= SMALL_BODY_BYTES:
         crc32, trailer = zlib.crc32(body), pack_trailer(properties)
         draft = Draft(
-            len(body), crc32, content_type, bytes(body), -1, message_id, delay_ns, trailer
+            len(body), crc32, content_type, bytes(body), NO_FD, message_id, delay_ns, trailer
         )
         published = await store.publish(target.queue, draft)
     else:

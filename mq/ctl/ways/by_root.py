@@ -30,6 +30,7 @@ from mq.lines.ndjson import Line
 from mq.names import MessageId, QueueName
 from mq.properties import NO_PROPERTIES, Properties
 from mq.spool.folders import Spool
+from mq.spool.message.held import NO_FD
 from mq.spool.message.trailer import pack_trailer
 from mq.spool.network_files import files_for
 from mq.spool.queue.queues import finish_deletion
@@ -133,7 +134,7 @@ class RootAccess:
             crc32 = zlib.crc32(first)
             return self._publish(
                 queue,
-                Draft(len(first), crc32, content_type, first, -1, message_id, delay_ns, trailer),
+                Draft(len(first), crc32, content_type, first, NO_FD, message_id, delay_ns, trailer),
             )
         with _disk_errors():
             fd = self._files.open_unnamed(self._spool.fd(Folder.NEW), self._spool.file_mode)

@@ -14,7 +14,7 @@ from mq.disk.file_work import FileCalls
 from mq.errors import QueueLocked, QueueNotFound, StoreUnavailable
 from mq.lifecycle import Folder, State
 from mq.names import MessageId, QueueName, file_name
-from mq.spool.message.held import Sum, seal_of
+from mq.spool.message.held import NO_FD, Sum, seal_of
 from mq.spool.message.seal import due_ns, pack_new, round_up, sealing, state_in
 from mq.spool.message.trailer import NO_TRAILER
 from mq.store.context import Workspace, refuse_fifo
@@ -46,7 +46,7 @@ class Draft:
     crc32: int
     content_type: str | None = None
     body: bytes | None = None
-    fd: int = -1
+    fd: int = NO_FD
     message_id: MessageId | None = None
     delay_ns: int | None = None
     trailer: bytes = NO_TRAILER

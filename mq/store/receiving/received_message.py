@@ -9,6 +9,7 @@ from mq.disk.files import Files
 from mq.names import MessageId, QueueName
 from mq.properties import NO_PROPERTIES, Properties
 from mq.spool.message.burial import Burial
+from mq.spool.message.held import NO_FD
 from mq.spool.message.seal import Seal
 
 
@@ -39,7 +40,7 @@ class Received(NamedTuple):
     published_ns: int
     visible_ns: int
     body: bytes | None
-    fd: int = -1
+    fd: int = NO_FD
     before: Before | None = None
     is_prolonged: bool = False
     properties: Properties = NO_PROPERTIES
@@ -53,7 +54,7 @@ class Received(NamedTuple):
         return self.length if sealed is None else sealed.length + sealed.trailer_length
 
     def close(self, files: Files) -> None:
-        if self.fd >= 0:
+        if self.fd != NO_FD:
             files.close(self.fd)
 
     def without_idle_file(self, files: Files) -> Received:
@@ -61,7 +62,7 @@ class Received(NamedTuple):
         if self.body is None:
             return self
         self.close(files)
-        return self._replace(fd=-1)
+        return self._replace(fd=NO_FD)
 
 
 BODY = attrgetter("body")
