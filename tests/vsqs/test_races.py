@@ -140,7 +140,7 @@ def test_an_old_new_is_swept(open_queue: OpenQueue, folder: Path) -> None:
 def test_an_old_new_that_is_read_only_keeps_nobody_from_looking(
     open_queue: OpenQueue, folder: Path
 ) -> None:
-    """As in a snapshot that is mounted."""
+    """A snapshot that is mounted is like that."""
     files = WatchedFiles()
     queue = open_queue(files=files)
     message = queue.publish(b"body"), b"body"
