@@ -6,7 +6,7 @@ client of MQ does belongs in `mq.client`.
     what kombu sees     `transport`, `channel`
     messages            `payload`, and `malformed` tasks
     on the way          `fetcher`, `prefetch`, `inbox`
-    until it is done    `keeper`, `leases`
+    until it is done    `keeper`, `renewer`
     the server          `broker`
 """
 

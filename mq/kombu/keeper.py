@@ -13,8 +13,8 @@ from mq.client import BadRequest, ClientError, Message, QueueNotFound
 from mq.client.blocking.queue import Queue
 from mq.client.blocking.session import Session
 from mq.config import WORKER_STOP_SECONDS
-from mq.kombu.leases import Renewer
 from mq.kombu.prefetch import Prefetch
+from mq.kombu.renewer import Renewer
 from mq.names import dead_letter_queue, parse_queue_name
 
 log = logging.getLogger("mq.kombu")

@@ -14,7 +14,7 @@ import pytest
 from mq.client import Client, Message
 from mq.client.blocking.session import Session
 from mq.client.messages import Delivery
-from mq.kombu.leases import Renewer
+from mq.kombu.renewer import Renewer
 from mq.names import MessageId, QueueName
 from tests.support.consuming import Connect, Consumed, publish, ready
 from tests.support.processes import Server, wait_until
