@@ -13,8 +13,15 @@ from tests.crash.fuzz.json_text import NotJson, Pairs, parse
 _ENTRY = re.compile(r"DeleteMessageBatchRequestEntry\.([1-9][0-9]{0,5})\.(Id|ReceiptHandle)")
 _WHOLE = re.compile("[+-]?[0-9]{1,18}")
 _ID = re.compile("[A-Za-z0-9_-]{1,80}")
-_MADE = re.compile("[A-Za-z0-9][A-Za-z0-9_-]{0,74}(?:[.]fifo)?")
+_MADE = re.compile("[A-Za-z0-9](?:[A-Za-z0-9_-]{0,79}|[A-Za-z0-9_-]{0,74}[.]fifo)")
 _OF_ENTRY = {"Id", "ReceiptHandle"}
+_OF_ALL = {
+    *("Action", "Version", "AWSAccessKeyId", "Signature", "SignatureMethod", "SignatureVersion"),
+    *("Timestamp", "Expires", "SecurityToken", "X-Amz-Algorithm", "X-Amz-Credential"),
+    *("X-Amz-Date", "X-Amz-Expires", "X-Amz-Security-Token", "X-Amz-Signature"),
+    "X-Amz-SignedHeaders",
+}
+"""Parameters that any request of the query protocol may have: Amazon's common parameters."""
 
 Fields = Sequence[tuple[str, str]]
 
@@ -33,7 +40,7 @@ def entries_of_form(fields: Fields) -> list[str] | None:
         found = _ENTRY.fullmatch(name)
         if found is not None:
             entries[int(found[1])][found[2]] = value
-        elif name not in {"QueueUrl", "Action", "Version"}:
+        elif name != "QueueUrl" and name not in _OF_ALL:
             return None
     if any(each.keys() != _OF_ENTRY for each in entries.values()):
         return None
