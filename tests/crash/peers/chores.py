@@ -37,7 +37,8 @@ class Expire(PeerRequest):
                 continue
 
     def may(self, change: MessageChange, story: PlayedStory) -> bool:
-        return change.is_expiry(story)
+        before = change.before
+        return change.is_expiry(story) and before is not None and before.is_ready
 
     def check(self, story: PlayedStory) -> None:
         if story.is_whole and story.is_alone:

@@ -52,7 +52,9 @@ class Receive(PeerRequest):
     def may(self, change: MessageChange, story: PlayedStory) -> bool:
         before, after, mine = change.before, change.after, story.mine[change.message_id]
         if change.is_expiry(story):
-            return before is not None and before.queue == self.queue
+            # One that it was late with is given back, and then is too old.
+            is_in = before is not None and before.queue == self.queue
+            return is_in and before is not None and (before.is_ready or bool(mine))
         if before is None or after is None or before.queue != self.queue:
             return False
         first = story.first(change)

@@ -47,7 +47,7 @@ class MessageChange(NamedTuple):
 
     def is_expiry(self, story: PlayedStory) -> bool:
         before = self.before
-        if before is None or not before.is_ready or not self.is_removal():
+        if before is None or not self.is_removal():
             return False
         ttl_ns = max(world.setting(before.queue, "ttl", -1) for world in story.worlds) * 1e9
         return 0 <= ttl_ns <= self.later.now_ns - before.published_ns
