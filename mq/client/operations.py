@@ -58,9 +58,9 @@ _MADE = frozenset({200, 201})
 _DELETED = frozenset({200})
 _REMOVED_MANY = frozenset({202, 207})
 """The statuses of a removal of several messages: of all, or of those that its lines name."""
-_GONE = (MessageNotFound, QueueNotFound)
+GONE = (MessageNotFound, QueueNotFound)
 """The answers to a removal that an earlier try has done."""
-_ENDED = (*_GONE, LeaseLost)
+ENDED = (*GONE, LeaseLost)
 """The answers to a release whose lease an earlier try has ended."""
 
 
@@ -81,7 +81,7 @@ def read_settings(context: Context, queue: QueueName) -> Operation[dict[str, Any
 
 
 def delete_queue(context: Context, queue: QueueName) -> Operation[None]:
-    yield from ask(context, Request("DELETE", f"/{queue}", done=_DELETED), _GONE)
+    yield from ask(context, Request("DELETE", f"/{queue}", done=_DELETED), GONE)
 
 
 def purge(context: Context, queue: QueueName, state: PurgedState) -> Operation[int]:
@@ -191,7 +191,7 @@ def peek(
 
 def remove(context: Context, queue: QueueName, message_id: str) -> Operation[None]:
     target = f"/{queue}/messages/{arguments.message_id('message_id', message_id)}"
-    yield from ask(context, Request("DELETE", target, done=REMOVED), _GONE)
+    yield from ask(context, Request("DELETE", target, done=REMOVED), GONE)
 
 
 def acknowledge(context: Context, delivery: Delivery) -> Operation[None]:
@@ -200,7 +200,7 @@ def acknowledge(context: Context, delivery: Delivery) -> Operation[None]:
     target = f"/{delivery.queue}/messages/{delivery.id}"
     request = Request("DELETE", target, headers=_guard(delivery), done=REMOVED)
     try:
-        yield from ask(context, request, _GONE)
+        yield from ask(context, request, GONE)
     except (MessageNotFound, QueueNotFound) as error:
         raise _lost(error) from None
 
@@ -216,7 +216,7 @@ def acknowledge_many(
         matched = ", ".join(f'"{leases[each]}"' for each in ids)
         request = Request("DELETE", target, headers={"If-Match": matched}, done=_REMOVED_MANY)
         try:
-            answer = yield from ask(context, request, _GONE)
+            answer = yield from ask(context, request, GONE)
         except (LeaseLost, MessageNotFound) as error:
             # The answer for a single id has no lines.
             failed[ids[0]] = error
@@ -236,7 +236,7 @@ def release(context: Context, delivery: Delivery, delay: float) -> Operation[Non
     if delay > 0:
         return (yield from extend(context, delivery, delay))
     try:
-        yield from ask(context, replace(_by_id(delivery, 0), done=RELEASED), _ENDED)
+        yield from ask(context, replace(_by_id(delivery, 0), done=RELEASED), ENDED)
     except (MessageNotFound, QueueNotFound) as error:
         raise _lost(error) from None
 

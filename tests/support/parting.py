@@ -13,14 +13,18 @@ _AT_ONCE = struct.pack("ii", 1, 0)
 
 class Parting:
     """Answers the first request of each connection. The second one meets the end: the server reads
-    it and closes, or, with `resets`, sends a reset. With `part` it begins an answer before."""
+    it and closes, or, with `resets`, sends a reset. With `part` it begins an answer before. Later
+    connections are answered `then`, if that is given."""
 
-    def __init__(self, answer: bytes, *, resets: bool = False, part: bytes = b"") -> None:
+    def __init__(
+        self, answer: bytes, *, resets: bool = False, part: bytes = b"", then: bytes = b""
+    ) -> None:
         self.connections = 0
         self.requests: list[bytes] = []
         self._answer = answer
         self._resets = resets
         self._part = part
+        self._then = then or answer
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -30,14 +34,16 @@ class Parting:
         with suppress(OSError):
             while True:
                 connection, _ = self._listener.accept()
+                answer = self._then if self.connections else self._answer
                 self.connections += 1
-                threading.Thread(target=self._talk, args=(connection,), daemon=True).start()
+                talk = threading.Thread(target=self._talk, args=(connection, answer), daemon=True)
+                talk.start()
 
-    def _talk(self, connection: socket.socket) -> None:
+    def _talk(self, connection: socket.socket, answer: bytes) -> None:
         with connection, suppress(OSError):
             if request := _read_request(connection):
                 self.requests.append(request)
-                connection.sendall(self._answer)
+                connection.sendall(answer)
             if _read_request(connection):
                 connection.sendall(self._part)
                 if self._resets:

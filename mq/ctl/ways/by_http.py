@@ -173,7 +173,7 @@ class HttpAccess:
         target = f"/{queue}/messages?id={message_id}&visibility=0"
         with self._failures():
             done = operations.RELEASED
-            self._ask(Request("GET", target, headers=_if_match(lease), done=done))
+            self._ask(Request("GET", target, headers=_if_match(lease), done=done), operations.ENDED)
 
     def move(
         self, source: QueueName, target: QueueName, limit: int, reason: str | None
@@ -200,7 +200,9 @@ class HttpAccess:
         target = f"/{queue}/messages/{message_id}"
         with self._failures():
             done = operations.REMOVED
-            self._ask(Request("DELETE", target, headers=_if_match(lease), done=done))
+            self._ask(
+                Request("DELETE", target, headers=_if_match(lease), done=done), operations.GONE
+            )
 
     def peek(
         self, queue: QueueName, limit: int, state: State = State.READY
@@ -243,8 +245,8 @@ class HttpAccess:
             exchange = self._message_under_way = self._session.begin(request)
             return None if exchange.accepted().status == 204 else message_of(exchange)
 
-    def _ask(self, request: Request) -> ServerAnswer:
-        return self._session.run(ask(self._session.context, request))
+    def _ask(self, request: Request, done_if: tuple[type[ClientError], ...] = ()) -> ServerAnswer:
+        return self._session.run(ask(self._session.context, request, done_if))
 
     def _run(self, operation: Operation[T]) -> T:
         with self._failures():

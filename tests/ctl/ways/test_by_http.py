@@ -100,6 +100,33 @@ def test_what_meets_the_end_of_an_idle_connection_is_sent_again(
         assert server.connections == 2
 
 
+@pytest.mark.parametrize(
+    ("done", "call"),
+    [
+        (202, lambda access: access.remove(ORDERS, MessageId("a"), None)),
+        (202, lambda access: access.remove(ORDERS, MessageId("a"), 7)),
+        (204, lambda access: access.release(ORDERS, MessageId("a"), 7)),
+    ],
+    ids=["ack", "ack of a lease", "release"],
+)
+def test_what_the_first_try_has_done_is_done(
+    done: int, call: Callable[[HttpAccess], object]
+) -> None:
+    """A server that is killed may have removed the message, and says nothing."""
+    problem = b'{"type": "urn:mq:problem:message-not-found", "title": "gone", "status": 404}'
+    gone = _answer(problem, len(problem)).replace(b"200 OK", b"404 Not Found", 1)
+    with (
+        closing(Parting(_PUBLISHED.replace(b"201", str(done).encode()), then=gone)) as server,
+        closing(HttpAccess(server.url, ClientCredentials())) as access,
+    ):
+        call(access)
+        call(access)
+
+        assert server.connections == 2
+        with pytest.raises(CommandFailed):
+            call(access)
+
+
 @pytest.mark.parametrize("call", [_publish, _publish_batch])
 def test_what_might_be_done_twice_takes_no_connection_that_was_idle(
     monkeypatch: pytest.MonkeyPatch, call: Callable[[HttpAccess], object]
