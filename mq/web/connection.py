@@ -61,8 +61,6 @@ class Connection(web.RequestHandler):
         "_head_timer",
         "_header_timeout_seconds",
         "_is_broken",
-        "_is_half_closed",
-        "_was_upgraded",
         "body_timeout_seconds",
         "is_admitted",
         "own_transport",
@@ -75,14 +73,12 @@ class Connection(web.RequestHandler):
         self._acceptor = cast("Acceptor", self._manager)
         self.when_lost: Callable[[], object] | None = None
         self.is_admitted = False
-        self._is_half_closed = False
         self.body_timeout_seconds = limits.body_timeout_seconds
         self._header_timeout_seconds = limits.header_timeout_seconds
         self._head_timer: asyncio.TimerHandle | None = None
         self._has_begun_head = False
         self._framing = Framing()
         self._is_broken = False
-        self._was_upgraded = False
         # aiohttp forgets its transport when it closes it, even if an answer is still in there.
         self.own_transport: asyncio.Transport | None = None
         self.unread = Unread()
@@ -110,6 +106,8 @@ class Connection(web.RequestHandler):
             self.when_lost()
 
     def data_received(self, data: bytes) -> None:
+        if self._upgraded:
+            self._take_no_more()
         if self._is_broken:
             return
         framing, number, body = self._framing, self._request_count, self._framing.body
@@ -122,13 +120,12 @@ class Connection(web.RequestHandler):
         self._waiter = waiter
         messages = self._messages
         number = min(self._request_count - number, len(messages))
-        framing.note_end(data, position, messages[-1][1] if number else None, self._is_held_back)
+        framing.note_end(data, position, messages[-1] if number else None, self._is_held_back)
         if number and isinstance((broken := messages[-1][0]), _ErrInfo):
             messages.pop()
             self._refuse(broken.exc, data)
-        elif self._was_upgraded or self._upgraded:
-            # What follows is parsed elsewhere; the limits of single lines hold there too.
-            self._was_upgraded = True
+        elif framing.may_have_lost:
+            self._take_no_more()
         elif number != 1 or not (
             was_plain and len(data) <= MAX_HEADER_BYTES and messages[-1][1].is_eof()
         ):
@@ -136,7 +133,7 @@ class Connection(web.RequestHandler):
         self._deliver(number)
         if self._messages or self._is_answering:
             self._stop_head_timer()
-        elif self._was_upgraded or self._framing.is_in_head:
+        elif self._framing.is_in_head:
             self._has_begun_head = True
             self._await_head()
 
@@ -204,6 +201,7 @@ class Connection(web.RequestHandler):
         """Give up a connection on which something came that is not HTTP. Nothing after it is looked
         at. The body under way ends here: its handler would wait for the rest for ever."""
         self._is_broken = True
+        self._message_tail = b""
         body = self._framing.body
         if body is not None and not body.is_eof():
             self._framing.break_body(reason)
@@ -222,11 +220,14 @@ class Connection(web.RequestHandler):
             or self.own_transport.get_extra_info("sslcontext")
         ):
             return False
-        self._is_half_closed = True
-        self._break("the client closed the connection before its end")
+        self._take_no_more("the client closed the connection before its end")
+        return True
+
+    def _take_no_more(self, reason: str = "") -> None:
+        """Take no request after those that have come whole."""
+        self._break(reason)
         if not any(True for _ in self._unanswered):
             self._close_after_answer()
-        return True
 
     def _close_after_answer(self) -> None:
         """Take no request after the one under way."""
@@ -235,7 +236,7 @@ class Connection(web.RequestHandler):
     @property
     def is_last(self) -> bool:
         """Whether no request can follow the one under way."""
-        return self._is_half_closed and not any(True for _ in self._unanswered)
+        return self._is_broken and not any(True for _ in self._unanswered)
 
     def _await_head(self) -> None:
         """Give the client its time for a head, from its first byte or the connection's begin on."""

@@ -71,7 +71,14 @@ class Framing:
     """Counts the bytes of one connection that the parser keeps or passes over without limit: a head
     that is not whole yet, chunk extensions, trailers."""
 
-    __slots__ = ("_extra_bytes", "_is_followed", "_may_be_in_head", "body")
+    __slots__ = (
+        "_asks_for_upgrade",
+        "_extra_bytes",
+        "_is_followed",
+        "_may_be_in_head",
+        "body",
+        "may_have_lost",
+    )
 
     def __init__(self) -> None:
         self.body: StreamReader | None = None
@@ -79,6 +86,10 @@ class Framing:
         self._extra_bytes = 0
         self._may_be_in_head = False
         self._is_followed = False
+        self._asks_for_upgrade = False
+        self.may_have_lost = False
+        """Whether the parser may have passed over the beginning of another request. It does so with
+        all that comes in one piece with the end of one that asks for another protocol."""
 
     @property
     def is_plain(self) -> bool:
@@ -96,20 +107,30 @@ class Framing:
         return self._is_followed or self.is_in_head
 
     def note_end(
-        self, data: bytes, position: int, last: StreamReader | None, is_held_back: bool
+        self,
+        data: bytes,
+        position: int,
+        last: tuple[object, StreamReader] | None,
+        is_held_back: bool,
     ) -> None:
         """Note whether a piece that was parsed has more behind the last request that ends in it.
-        `last` is the body of the last request whose head ends in it, if there is one. What looks
-        like the end of a request is taken for that. A piece that the parser holds back tells
-        nothing: whole requests may be in it."""
-        request = self.body if last is None else last
+        `last` is the last request whose head ends in it, if there is one. What looks like the end
+        of a request is taken for that. A piece that the parser holds back tells nothing: whole
+        requests may be in it."""
+        request = self.body if last is None else last[1]
         if request is None:
             return
+        if last is not None:
+            self._asks_for_upgrade = getattr(last[0], "upgrade", False)
         end = len(data)
         if request is not EMPTY_PAYLOAD and request._http_chunk_splits is None:
             end -= request.total_bytes - (position if last is None else 0)
         is_whole = data.endswith(_END, 0, end) or _END.endswith(data[:end])
         self._is_followed = request.is_eof() and not is_whole and not is_held_back
+        # One that began in an earlier piece, or behind another, is taken for one that is followed.
+        own = data.find(_END) + len(_END) if self.is_plain else -1
+        is_alone = end == (0 if last is None else own)
+        self.may_have_lost = self._asks_for_upgrade and request.is_eof() and not is_alone
 
     def position(self) -> int:
         """Return how many bytes of the body under way are accounted for. It is asked before a piece

@@ -208,7 +208,7 @@ class QuickConnection(Connection):
     def _await_next(self) -> None:
         """Give the client its time for a head that has begun to come while this request was under
         way. It began when that was answered: until then the client may have waited for it."""
-        if self._framing.has_next and not self._messages and not self._was_upgraded:
+        if self._framing.has_next and not self._messages:
             self._has_begun_head = True
             self._await_head()
 

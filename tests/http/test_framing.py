@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
@@ -113,6 +114,48 @@ def test_nothing_behind_connect_is_a_request(
 
     assert wire.answer().status >= 400
     assert_nothing_behind_it_runs(server, wire, witness, queue)
+
+
+@pytest.mark.parametrize("protocol", ["h2c", "websocket"])
+def test_nothing_is_read_in_the_middle_behind_a_request_for_another_protocol(
+    server: Server, connect: Callable[[Server], Wire], protocol: str
+) -> None:
+    """The parser passes over what comes with its end, here the head of a publish. The body behind
+    that is not a request."""
+    wire, witness = connect(server), connect(server)
+    queue = make_queue(witness)
+    hidden = request_bytes("DELETE", f"/{queue}")
+    publish = request_bytes("POST", f"/{queue}/messages", hidden)
+    asked = request_bytes("GET", f"/{queue}", connection="Upgrade", upgrade=protocol)
+
+    wire.send(asked, publish.removesuffix(hidden))
+    answer = wire.answer()
+    with suppress(OSError):
+        wire.send(hidden)
+
+    assert (answer.status, answer.headers.get("connection")) == (200, "close")
+    assert_nothing_behind_it_runs(server, wire, witness, queue)
+
+
+@pytest.mark.parametrize("protocol", ["h2c", "websocket"])
+@pytest.mark.parametrize("end", [0, 1, 4], ids=["in one piece", "in two", "body apart"])
+def test_a_request_for_another_protocol_leaves_the_connection_open(
+    server: Server, wire: Wire, protocol: str, end: int
+) -> None:
+    """Java's client asks for HTTP/2 with each request, and keeps its connections."""
+    queue = make_queue(wire)
+    upgrade = {"connection": "Upgrade", "upgrade": protocol}
+    publish = request_bytes("POST", f"/{queue}/messages", b"body", **upgrade)
+
+    for _ in range(2):
+        wire.send(publish[: len(publish) - end])
+        if end:
+            wait_until_read(server, wire)
+            wire.send(publish[-end:])
+        assert wire.answer().status == 201
+
+    assert wire.request("GET", f"/{queue}", **upgrade).json()["ready"] == 2
+    assert wire.request("GET", f"/{queue}/messages").body == b"body"
 
 
 @pytest.mark.parametrize("size", [5, 3 * SMALL_BODY_BYTES])
