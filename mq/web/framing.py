@@ -10,6 +10,7 @@ from aiohttp import StreamReader, web
 from aiohttp.http import HttpVersion11, RawRequestMessage
 from aiohttp.http_exceptions import BadHttpMessage, LineTooLong
 from aiohttp.streams import EMPTY_PAYLOAD
+from multidict import CIMultiDictProxy, istr
 
 from mq.config import MAX_HEAD_BYTES, MAX_REQUEST_LINE_BYTES
 from mq.errors import InvalidRequest, PropertiesTooLarge
@@ -33,6 +34,7 @@ _PROPERTY = re.compile(
     rb"\n(?:traceparent|tracestate|baggage|content-encoding|content-language|ce-|x-meta-)", re.I
 )
 
+_CONTENT_LENGTH = istr("Content-Length")
 
 _LONG_HEAD = f"the head has more than {MAX_HEAD_BYTES} bytes"
 
@@ -201,9 +203,20 @@ def _find_long_header(message: RawRequestMessage) -> str | None:
     return None
 
 
-def refuse_coding(request: web.BaseRequest) -> None:
-    """Refuse a transfer coding other than `chunked`, and that with HTTP/1.0. The body cannot be
-    told from the next request then, so the connection is to be closed. Raises InvalidRequest."""
+def has_lost_body(headers: CIMultiDictProxy[str], body: StreamReader) -> bool:
+    """Return whether a request announces a body that the parser does not give out: its own word for
+    no length is a number that a client can send, 18446744073709551615."""
+    return body is EMPTY_PAYLOAD and int(headers.get(_CONTENT_LENGTH, 0)) > 0
+
+
+def refuse_framing(request: web.BaseRequest) -> None:
+    """Refuse a transfer coding other than `chunked`, that with HTTP/1.0, and a length that no body
+    has. The body cannot be told from the next request then, so the connection is to be closed.
+    Raises InvalidRequest."""
+    if has_lost_body(request.headers, request.content):
+        raise InvalidRequest(f"header Content-Length {request.content_length}: no body is as long")
+    if not request._message.chunked:
+        return
     coding = ",".join(request.headers.getall("Transfer-Encoding", ()))
     if coding.strip().lower() != "chunked":
         raise InvalidRequest(f"header Transfer-Encoding {coding!r}: only chunked is supported")

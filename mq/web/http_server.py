@@ -14,7 +14,7 @@ from mq.config import MAX_HEAD_BYTES, MAX_REQUEST_LINE_BYTES
 from mq.errors import InvalidRequest, StoreUnavailable
 from mq.web.answers import OUR_HEADERS, HttpHandler, Response
 from mq.web.connection import Connection, Limits
-from mq.web.framing import MAX_HEADERS, refuse_coding
+from mq.web.framing import MAX_HEADERS, refuse_framing
 from mq.web.problems import BAD_HTTP, PROBLEMS, error_response, problem_response, raw_answer
 from mq.web.quick_connection import QuickConnection, QuickHandler
 
@@ -61,12 +61,11 @@ class HttpServer(web.Server):
         if request._message.version not in _VERSIONS:
             connection.close_at_once()
             return _last(_refuse_version(request))
-        if request._message.chunked:
-            try:
-                refuse_coding(request)
-            except InvalidRequest as error:
-                connection.close_at_once()
-                return _last(error_response(error))
+        try:
+            refuse_framing(request)
+        except InvalidRequest as error:
+            connection.close_at_once()
+            return _last(error_response(error))
         self.busy.add(connection)
         try:
             response = await self._handler(request)

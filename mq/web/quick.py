@@ -32,6 +32,7 @@ from mq.web.api import make_api
 from mq.web.connection import Limits
 from mq.web.downloads import answer_small_body
 from mq.web.durations import Durations
+from mq.web.framing import has_lost_body
 from mq.web.http_server import HttpServer
 from mq.web.known_heads import KnownHeads, QuickHead
 from mq.web.origin_policy import OriginPolicy
@@ -240,6 +241,7 @@ def is_plain(connection: QuickConnection, message: RawRequestMessage, body: Stre
         and _EXPECT not in message.headers
         and body.is_eof()
         and body.exception() is None
+        and not has_lost_body(message.headers, body)
         and transport is not None
         and not transport.get_write_buffer_size()
     )

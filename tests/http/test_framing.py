@@ -72,6 +72,20 @@ def test_chunked_in_http_1_0_ends_the_connection(
     assert_nothing_behind_it_runs(server, wire, witness, queue)
 
 
+@pytest.mark.parametrize(("method", "path"), [("POST", "/messages"), ("GET", ""), ("PUT", "")])
+def test_a_length_that_the_parser_takes_for_none_is_refused(
+    server: Server, connect: Callable[[Server], Wire], method: str, path: str
+) -> None:
+    wire, witness = connect(server), connect(server)
+    queue = make_queue(witness)
+    head = f"{method} /{queue}{path} HTTP/1.1\r\nHost: mq\r\nContent-Length: {2**64 - 1}\r\n\r\n"
+
+    wire.send(head.encode(), request_bytes("DELETE", f"/{queue}"))
+
+    assert wire.answer().status == 400
+    assert_nothing_behind_it_runs(server, wire, witness, queue)
+
+
 @pytest.mark.parametrize(
     "line",
     [
