@@ -127,7 +127,8 @@ class Admin:
             return problem_response(
                 READ_ONLY, "start mq with --admin-write to change queues here, or use the main port"
             )
-        return await self.api(request.clone(rel_url=target))
+        # Anything else may have the beginning of a URL with a host, even of a broken one: `//[`.
+        return await self.api(request.clone(rel_url=target if found else "/"))
 
     async def _show_page(self, request: web.BaseRequest) -> web.Response:
         page = PAGES[request.rel_url.raw_path]

@@ -171,6 +171,8 @@ def test_whoever_may_write_does_there_what_the_main_port_does(
         assert wire.request("GET", "/api/orders/messages").headers["x-message-id"] == message_id
         assert wire.request("DELETE", f"/api/orders/messages/{message_id}").status == 202
         assert_problem(wire.request("GET", "/api/absent"), 404, "queue-not-found", "absent")
+        for other in ("/api/", "/api//orders", "/api//[", "/api//mq:x/orders"):
+            assert_problem(wire.request("GET", other), 404, "unknown-path")
         assert wire.request("DELETE", "/api/orders").status == 200
         assert wire.request("GET", "/livez").status == 200
 
