@@ -11,6 +11,7 @@ from mq import ctl, fsck
 from mq.commit import blocking, reopening, rounds
 from mq.lines import transfer
 from mq.spool import abilities, network_files, root_format
+from mq.spool.message import fresh_copy
 from mq.spool.queue import settings_file
 from mq.spool.spark import claiming, claims, staging, transactions
 from mq.store import (
@@ -54,7 +55,10 @@ REDUNDANT: dict[str, tuple[str, tuple[str, ...]]] = {
     at(by_id._take, "a queue's folder"): (SOURCE, (at(by_id._take, "delay"),)),
     at(move_many._move_one, "delay"): (SOURCE, (at(move_many._move_one, "a queue's folder"),)),
     at(own_id._adopt, "a file"): (ADOPTED, ()),
-    at(own_id._adopt, "new"): (ADOPTED, ()),
+    at(fresh_copy.FreshCopy.take_place, "new"): (
+        "a producer who is told of the message syncs this too",
+        (at(own_id._adopt, "new"),),
+    ),
     at(publish.publish, "new"): (LINKED, (at(publish.publish, "a file"),)),
     at(publish_each._sync, "new"): (LINKED, (at(publish_each._sync, "a file"),)),
     at(purge.purge, "remove"): (

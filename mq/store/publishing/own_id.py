@@ -75,14 +75,14 @@ def _publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Publi
 
 
 def _adopt(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Published | Lost | None]:
-    """Answer for the existing message, if there is one. A crash may have left it with unsynced
-    data, so it is made durable."""
+    """Answer for the existing message, if there is one. It is made durable: a crash may have left
+    it with unsynced data, or in a batch whose seal, a change of `new`, is not synced."""
     twin = open_twin(work, finder_for(work, queue), queue, draft)
     if twin is None or isinstance(twin, Lost):
         return twin
     assert draft.message_id is not None
     try:
-        yield Unsynced((twin,), (), implied=(Folder.NEW,))
+        yield Unsynced((twin,), (Folder.NEW,))
         return published_before(work, queue, draft.message_id, twin)
     finally:
         work.files.close(twin)

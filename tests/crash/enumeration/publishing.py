@@ -126,6 +126,20 @@ def publish_own_ids(scene: Scene, chance: Chance) -> None:
         others.run(*(others.publish("a", own_id=each) for each in own))
 
 
+def publish_left_of_batches(scene: Scene, chance: Chance) -> None:
+    """A producer sends a message again that it sent in a batch, before or after a sweep has found
+    what is left of that."""
+    clients = stock(scene, chance, ready=chance.randrange(2))
+    for number in range(chance.randint(1, 2)):
+        own = f"own-{number}"
+        body = f"{own} ".encode()
+        scene.say(partial(Ledger.asks_publish, queue="a", body=body))
+        scene.place_batch("a", own, body)
+        if chance.random() < 0.5:
+            clients.server.sweep()
+        clients.run(clients.publish("a", own_id=own))
+
+
 def deliver(scene: Scene, chance: Chance) -> None:
     """The server's own deliveries fail, although the messages are durable."""
     clients = stock(scene, chance, ready=chance.randrange(2))

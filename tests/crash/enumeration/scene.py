@@ -8,7 +8,9 @@ from functools import partial
 from pathlib import Path
 
 from mq.lifecycle import PurgeScope
+from mq.names import QueueName
 from mq.spool.message.seal import SEAL_ATTRIBUTE, Seal
+from mq.spool.sets import new_batch_name
 from tests.crash.enumeration.clock import LONG_SECONDS, SECOND_NS, StoppedClock
 from tests.crash.enumeration.disk import RecordedDisk
 from tests.crash.enumeration.interference import Interference
@@ -119,6 +121,18 @@ class Scene:
         files.link(fd, folder_fd, name)
         files.close(fd)
         files.close(folder_fd)
+
+    def place_batch(self, queue: str, message_id: str, body: bytes) -> None:
+        """A batch of one message, as a publisher leaves it who is killed before the seal is
+        synced."""
+        files = RecordedFiles(self.disk, self._abilities)
+        new = files.open_folder(None, str(self.root / "new"))
+        batch = new_batch_name(QueueName(queue))
+        files.make_folder(new, batch.open, 0o700)
+        self.place(f"new/{batch.open}/{queue}:{message_id}", body, seal_of(body))
+        self.settle()
+        files.rename(new, batch.open, new, batch.sealed)
+        files.close(new)
 
     def place_damaged(self, where: str, size: int) -> None:
         """A message that fails its seal."""
