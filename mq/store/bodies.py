@@ -65,6 +65,7 @@ class _Stream:
     def _close(self, last: asyncio.Future[Any] | None) -> None:
         if last is not None and not last.cancelled():
             last.exception()  # The caller that waited for it may be gone.
+        self._running = None  # An error in it has frames that hold this stream.
         if self._fd != NO_FD:
             self._files.close(self._fd)
             self._fd = NO_FD

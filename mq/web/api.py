@@ -48,6 +48,7 @@ def make_api(
             response = error_response(error)
             if isinstance(error, BodyUnreadable):
                 response.force_close()
+            _let_go(error)
         except ConnectionError:
             raise  # The client went away in the middle of its answer.
         except Exception:
@@ -58,6 +59,13 @@ def make_api(
         return response
 
     return handle
+
+
+def _let_go(error: MQError) -> None:
+    """Drop the frames that an error comes from. They hold what was refused, such as a whole batch,
+    and a future in which the error is held too: together they would stay in memory until the
+    garbage collector comes for them."""
+    error.__traceback__ = error.__context__ = None
 
 
 def _complete(request: web.BaseRequest, response: Response) -> None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from structlog.testing import capture_logs
 
+from mq.store.publishing.publish import Entry
 from mq.web.api import make_api
 from mq.web.http_server import HttpServer
 from tests.support.sites import close, parse_answer, site_on
@@ -57,3 +61,28 @@ async def test_a_client_that_is_gone_ends_its_body_before_the_handler_has_begun(
         assert answer.status == 400
         assert "the client closed the connection before its end" in answer.json()["detail"]
         await close(writer)
+
+
+async def test_a_refused_batch_leaves_nothing_in_memory(root: Path) -> None:
+    """The garbage collector would come for it only when there is much more."""
+    lines = b'{"body": "%b"}\n' % (b"b" * 1000) * 100 + b'{"body": 1}\n'
+    head = {"content_type": "application/x-ndjson"}
+    async with site_on(root) as site:
+        reader, writer = await site.connect()
+        with garbage_left_alone():
+            writer.write(request_bytes("POST", "/orders/messages?batch", lines, **head))
+            answer = await parse_answer(reader, "POST")
+            left = [each for each in gc.get_objects() if isinstance(each, Entry)]
+
+        assert (answer.status, left) == (400, [])
+        await close(writer)
+
+
+@contextmanager
+def garbage_left_alone() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
