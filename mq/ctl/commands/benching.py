@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import secrets
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Never
 
 import click
 
@@ -52,7 +53,7 @@ def bench(
     flags = flags_of(context)
     if flags.root is not None:
         raise click.UsageError("bench measures a server: use --url")
-    with opened(flags) as access, _own_queue(access) as queue:
+    with opened(flags) as access, _clearing_up(), _own_queue(access) as queue:
         found = []
         if sys.stderr.isatty():
             click.echo(
@@ -65,6 +66,22 @@ def bench(
                 bar.tell(done)
                 found.append(_measure(flags, queue, (connections, messages, size)))
     _print(flags, found)
+
+
+@contextmanager
+def _clearing_up() -> Iterator[None]:
+    """Let SIGTERM end the block as Ctrl-C does, so that what it made is deleted. `timeout` sends a
+    second one at the same moment, which does nothing."""
+
+    def end(number: int, frame: object) -> Never:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        sys.exit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

@@ -100,17 +100,19 @@ def measuring() -> Iterator[Callable[[Server], subprocess.Popen[str]]]:
         process.communicate()
 
 
-def test_no_message_comes_back_while_it_measures_and_an_interrupt_deletes_the_queue(
-    server: Server, measuring: Callable[[Server], subprocess.Popen[str]]
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_no_message_comes_back_while_it_measures_and_a_signal_deletes_the_queue(
+    server: Server, measuring: Callable[[Server], subprocess.Popen[str]], number: signal.Signals
 ) -> None:
     process = measuring(server)
     wait_until(lambda: queues_of(server), 60)
     [queue] = queues_of(server)
     wait_until(lambda: "visibility=3600" in settings_in(server, queue), 60)
 
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
 
-    assert process.wait(60) == 130
+    assert process.communicate(timeout=60)[1].strip() == ""
+    assert process.returncode == 128 + number
     assert queues_of(server) == []
 
 
