@@ -110,10 +110,9 @@ async def _read(request: web.BaseRequest, length: int) -> bytes | bytearray:
             raise broken
         return body
     except TimeoutError:
-        connection.close_at_once()
-        raise RequestTimeout(
-            "the body stopped or came too slowly (--body-timeout); nothing was stored"
-        ) from None
+        reason = "the body stopped or came too slowly (--body-timeout); nothing was stored"
+        connection.break_off(reason)
+        raise RequestTimeout(reason) from None
     except (web.RequestPayloadError, ConnectionError) as error:
         raise BodyUnreadable(f"the body broke off or broke its framing: {error}") from error
     except RuntimeError as error:

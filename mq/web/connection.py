@@ -194,12 +194,13 @@ class Connection(web.RequestHandler):
         """Answer with that error, after the answers to earlier requests."""
         error = blame(error, data)
         text = error.message if isinstance(error, BadHttpMessage) else str(error)
-        self._break(text)
+        self.break_off(text)
         self._messages.append((_ErrInfo(HTTPStatus.BAD_REQUEST, error, text), EMPTY_PAYLOAD))
 
-    def _break(self, reason: str) -> None:
-        """Give up a connection on which something came that is not HTTP. Nothing after it is looked
-        at. The body under way ends here: its handler would wait for the rest for ever."""
+    def break_off(self, reason: str) -> None:
+        """Give up a connection after the answer that is due, because what follows cannot be told or
+        is not HTTP. Nothing more is looked at. The body under way ends here: its handler would wait
+        for the rest for ever."""
         self._is_broken = True
         self._message_tail = b""
         body = self._framing.body
@@ -225,7 +226,7 @@ class Connection(web.RequestHandler):
 
     def _take_no_more(self, reason: str = "") -> None:
         """Take no request after those that have come whole."""
-        self._break(reason)
+        self.break_off(reason)
         if not any(True for _ in self._unanswered):
             self._close_after_answer()
 
@@ -258,10 +259,6 @@ class Connection(web.RequestHandler):
             self.transport.write(raw_answer(REQUEST_TIMEOUT, detail))
         self._stop_head_timer()
         self.force_close()
-
-    def close_at_once(self) -> None:
-        """Close after the answer, without waiting for the rest of the body."""
-        self._lingering_time = 0.0
 
     @property
     def expects_request(self) -> bool:

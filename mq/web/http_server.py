@@ -59,12 +59,12 @@ class HttpServer(web.Server):
         assert isinstance(connection, QuickConnection)
         connection.unread.begin(request.writer)
         if request._message.version not in _VERSIONS:
-            connection.close_at_once()
+            connection.break_off("the version of HTTP is another one")
             return _last(_refuse_version(request))
         try:
             refuse_framing(request)
         except InvalidRequest as error:
-            connection.close_at_once()
+            connection.break_off(str(error))
             return _last(error_response(error))
         self.busy.add(connection)
         try:

@@ -20,7 +20,8 @@ from aiohttp.web_protocol import _ErrInfo
 
 from mq.web.answers import Answer
 from mq.web.connection import Connection
-from mq.web.unread import poll_for_end
+from mq.web.lingering import linger
+from mq.web.unread import poll_for_end, unread_bytes
 
 T = TypeVar("T")
 Parsed = tuple[RawRequestMessage, StreamReader]
@@ -50,6 +51,7 @@ class QuickConnection(Connection):
         "_end",
         "_handed_over",
         "_is_free",
+        "_is_lingering",
         "_is_quick",
         "_quick_handler",
         "is_at_head",
@@ -63,6 +65,7 @@ class QuickConnection(Connection):
         self._quick_handler = quick_handler
         self._is_quick = False
         self._is_free = True
+        self._is_lingering = False
         self._behind: deque[Any] = deque()
         self._handed_over: object = None
         self._end: select.poll | None = None
@@ -114,7 +117,26 @@ class QuickConnection(Connection):
         self._is_free = stays and not self._messages
         if stays:
             self._await_next()
+        elif self._is_broken and not (is_reset or response.keep_alive):
+            await self._linger()
         return response, is_reset
+
+    async def _linger(self) -> None:
+        """Read on until the client has its answer: that is the last one, and bytes may still come.
+        Once the client's end is read there are none."""
+        transport = self.own_transport
+        if transport is None or self._acceptor.is_draining:
+            return
+        if self.has_closed(transport) and not unread_bytes(transport):
+            return
+        self._is_lingering = True
+        end = asyncio.Event()
+        self.when_lost = end.set
+        await linger(transport, end)
+
+    @property
+    def expects_request(self) -> bool:
+        return not self._is_lingering and super().expects_request
 
     @property
     def _is_open(self) -> bool:

@@ -1,0 +1,79 @@
+"""A client that is still sending gets the answer that ends its connection."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+
+import pytest
+
+from mq.web.lingering import linger
+from tests.support.processes import Server
+from tests.support.wire import Wire, assert_problem
+
+REST_BYTES = 32 * 1024 * 1024
+"""More than the sockets of both sides hold: the server has to read it."""
+
+MANY_HEADERS = b"".join(b"X-Meta-%d: x\r\n" % number for number in range(70))
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (b"HTTP/1.1\r\nHost: mq\r\n" + MANY_HEADERS + b"Content-Length: %d\r\n\r\n", 431),
+        (b"HTTP/1.1\r\nHost: mq\r\nX: " + b"x" * 20_000 + b"\r\nContent-Length: %d\r\n\r\n", 400),
+        (b"HTTP/1.1\r\nHost: mq\r\nContent-Length: 1\r\nContent-Length: %d\r\n\r\n", 400),
+        (b"HTTP/2.0\r\nHost: mq\r\nContent-Length: %d\r\n\r\n", 400),
+        (b"HTTP/1.1\r\nHost: mq\r\nTransfer-Encoding: gzip\r\nX: %d\r\n\r\n", 400),
+        (b"HTTP/1.1\r\nHost: mq\r\nTransfer-Encoding: gzip, chunked\r\nX: %d\r\n\r\n", 400),
+        (b"HTTP/1.1\r\nHost: mq\r\nTransfer-Encoding: chunked\r\nX: %d\r\n\r\nno\r\n", 400),
+        (b"HTTP/1.1\r\nHost: mq\r\nTransfer-Encoding: chunked\r\nX: %d\r\n\r\n1\r\nano\r\n", 400),
+    ],
+)
+def test_a_refusal_reaches_a_client_that_is_still_sending(
+    server: Server, connect: Callable[[Server], Wire], queue: str, head: bytes, status: int
+) -> None:
+    wire = connect(server)
+
+    wire.send(b"POST /%b/messages " % queue.encode(), head % REST_BYTES, bytes(REST_BYTES))
+
+    assert wire.answer().status == status
+    assert wire.is_closed()
+
+
+def test_it_reaches_a_client_that_has_sent_all_and_closed_its_direction(
+    server: Server, connect: Callable[[Server], Wire], queue: str
+) -> None:
+    wire = connect(server)
+
+    wire.send(b"POST /%b/messages HTTP/1.1\r\nX: %b\r\n\r\n" % (queue.encode(), b"x" * 2**20))
+    wire.socket.shutdown(socket.SHUT_WR)
+
+    assert wire.answer().status == 400
+    assert wire.is_closed()
+
+
+def test_so_does_a_request_timeout(
+    start_shared: Callable[..., Server], connect: Callable[[Server], Wire]
+) -> None:
+    wire = connect(start_shared("--body-timeout=0.3"))
+    assert wire.request("PUT", "/late").status == 201
+
+    wire.send(b"POST /late/messages HTTP/1.1\r\nHost: mq\r\nContent-Length: %d\r\n\r\n" % 2**26)
+    assert_problem(wire.answer(), 408, "request-timeout")
+    wire.send(bytes(REST_BYTES))
+
+    assert wire.is_closed()
+
+
+async def test_a_client_that_does_not_close_is_not_waited_for_without_end() -> None:
+    ours, theirs = socket.socketpair()
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.connect_accepted_socket(asyncio.Protocol, ours)
+
+    await linger(transport, asyncio.Event(), 0.01)
+
+    assert theirs.recv(1) == b""
+    transport.close()
+    theirs.close()
