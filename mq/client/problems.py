@@ -50,6 +50,16 @@ _BY_STATUS: dict[int, type[Refused]] = {
 _TRY_AGAIN = frozenset({408, 429, 502, 503, 504})
 """MQ answers 503; a proxy may answer the others."""
 
+_USE_ITS_NAME = "use a name that it has"
+_CERTIFICATE_WAYS_OUT = {
+    9: "look at the clocks of this machine and of the one that made it",
+    10: "renew it and send the server SIGHUP, or look at this machine's clock",
+    62: _USE_ITS_NAME,
+    64: _USE_ITS_NAME,
+}
+"""By OpenSSL's numbers (X509_STORE_CTX_get_error(3)): not yet valid, expired, a certificate of
+another host, of another address."""
+
 
 def error_of(answer: ServerAnswer) -> ClientError:
     """Return the error for an answer whose status does not say that the request was done."""
@@ -108,12 +118,17 @@ def not_connected(address: ServerAddress, error: Exception) -> NoAnswer | Unexpe
     """Return the error for a server that cannot be connected to. Nothing was sent."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return UnexpectedAnswer(
-            f"the certificate of {address.url} is not trusted: {error.verify_message}",
-            way_out="give its issuer's as ca_file",
+            f"the certificate of {address.url} is not trusted: {error.verify_message.rstrip('.')}",
+            way_out=certificate_way_out(error, "give its issuer's as ca_file"),
         )
     if is_refused_handshake(error):
         return UnexpectedAnswer(f"no TLS with {address.url}: {reason_of(error)}", way_out=None)
     return NoAnswer(f"{address.url} does not answer: {reason_of(error)}", is_unsent=True)
+
+
+def certificate_way_out(error: ssl.SSLCertVerificationError, trust: str) -> str:
+    """Return what helps: `trust`, unless something else than its issuer is wrong."""
+    return _CERTIFICATE_WAYS_OUT.get(error.verify_code, trust)
 
 
 def no_answer(address: ServerAddress, error: Exception, *, has_parted: bool) -> NoAnswer:

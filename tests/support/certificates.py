@@ -34,3 +34,14 @@ def make_certificate(folder: Path, name: str, *options: str) -> Pair:
         check=True, capture_output=True,
     )  # fmt: skip
     return pair
+
+
+def make_expired_certificate(folder: Path, name: str) -> Pair:
+    """One that ended yesterday. Its issuer is itself."""
+    pair = make_certificate(folder, name)
+    subprocess.run(
+        ["openssl", "x509", "-in", pair.cert, "-signkey", pair.key, "-days", "-1",
+         "-out", pair.cert],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    return pair

@@ -13,7 +13,7 @@ import click
 from mq.client.blocking.session import Session
 from mq.client.connection import ServerAddress, parse_url, reason_of
 from mq.client.errors import ClientError, NoAnswer, Problem, UnexpectedAnswer
-from mq.client.problems import NO_TYPE
+from mq.client.problems import NO_TYPE, certificate_way_out
 from mq.client.token import Token
 from mq.config import CLIENT_TIMEOUT_SECONDS, DEFAULT_ADMIN
 from mq.ctl.ways.access import in_own_words
@@ -123,7 +123,8 @@ def failure_of(error: ClientError, url: str, flag: str) -> CommandFailed:
         text = "the connection was closed in the middle of an answer; what was asked for may "
         text += "be done or not"
     elif isinstance(error, UnexpectedAnswer) and isinstance(cause, ssl.SSLCertVerificationError):
-        text = f"{error.fact}; give its issuer's certificate as --cacert, or name another {flag}"
+        way_out = certificate_way_out(cause, "give its issuer's certificate as --cacert")
+        text = f"{error.fact}; {way_out}, or name another {flag}"
     elif isinstance(cause, Exception):
         text = f"{url} does not answer: {reason_of(cause)}; start mq there, name another {flag}, "
         text += "or work on the folders with --root"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mq.errors import ExitCode
-from tests.support.certificates import Pair, make_certificate
+from tests.support.certificates import Pair, make_certificate, make_expired_certificate
 from tests.support.mqctl import Ctl, Done, assert_refused
 from tests.support.processes import Server
 
@@ -118,7 +118,6 @@ def test_top_shows_the_queues_that_the_token_is_for(
 
 
 def test_an_unknown_certificate_is_refused(server: Server, folder: Path) -> None:
-    """By its signer, or by its name."""
     other = make_certificate(folder, "stranger")
     mine = ("--token-file", str(folder / "mine"))
 
@@ -127,6 +126,21 @@ def test_an_unknown_certificate_is_refused(server: Server, folder: Path) -> None
         assert_refused(done, ExitCode.UNAVAILABLE, "is not trusted: ")
         assert "; give its issuer's certificate as --cacert" in done.err
         assert TOKEN not in done.err
+
+
+def test_another_wrong_certificate_has_another_way_out(
+    start_server: Callable[..., Server], server: Server, folder: Path, pair: Pair
+) -> None:
+    expired = make_expired_certificate(folder, "expired")
+    late = start_server(*expired.flags())
+
+    old = Ctl("--url", https(late), "--cacert", str(expired.cert))("info", "orders")
+    unnamed = https(server).replace("localhost", "127.1")
+    misnamed = Ctl("--url", unnamed, "--cacert", str(pair.cert))("info", "orders")
+
+    assert_refused(old, ExitCode.UNAVAILABLE, "has expired; renew it")
+    assert_refused(misnamed, ExitCode.UNAVAILABLE, "'127.1'; use a name that it has, or name")
+    assert "--cacert" not in old.err + misnamed.err
 
 
 @pytest.mark.parametrize("content", ["", "two tokens", "line\nline", "käse"])
