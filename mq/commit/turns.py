@@ -33,9 +33,6 @@ class Turns:
         self._later: list[Callable[[], None]] = []
         self._has_begun = False
 
-    def is_under_way(self) -> bool:
-        return bool(self._turn or self._later)
-
     def add(self, submitted: Submitted) -> None:
         self._begin()
         self._turn.append(submitted)

@@ -101,7 +101,7 @@ def _start_committer(
     gathering = Gathering() if work.config.peers else None
     # A network file system may block for long without a warning.
     light_rounds = None if work.spool.files.is_of_network else LightRounds()
-    return GroupCommitter(
+    committer = GroupCommitter(
         Barrier(work.spool),
         work.begin_round,
         work.end_calls,
@@ -110,6 +110,8 @@ def _start_committer(
         gathering=gathering,
         light_rounds=light_rounds,
     )
+    committer.start()
+    return committer
 
 
 def catch_up(work: Workspace, sweeper: Sweeper) -> None:

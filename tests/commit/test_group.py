@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mq.commit import group
+from mq.commit import committer_thread
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import Operation
 from mq.errors import QueueNotFound, StoreUnavailable
@@ -74,7 +74,7 @@ async def test_folder_of_a_queue_is_synced(bench: Bench) -> None:
 
 
 async def test_round_has_a_limit(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group, "MAX_ROUND_OPERATIONS", 4)
+    monkeypatch.setattr(committer_thread, "MAX_ROUND_OPERATIONS", 4)
     gate = await bench.hold_barrier()
     tasks = bench.start(*(str(number) for number in range(10)))
     await asyncio.sleep(0)

@@ -30,7 +30,7 @@ async def test_a_barrier_may_land_before_the_thread_looks_for_more_to_do(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What wakes the thread is then among what it finds."""
-    arrivals, rounds = bench.committer._arrivals, bench.committer._thread_rounds
+    arrivals, rounds = bench.committer._arrivals, bench.committer._thread._pipelined
     take = arrivals.take
 
     def let_land_and_take(most: int) -> list[Submitted]:
@@ -47,7 +47,7 @@ async def test_a_barrier_may_land_before_the_thread_looks_for_more_to_do(
 async def test_a_barrier_may_land_when_the_thread_has_found_more_to_do(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arrivals, rounds = bench.committer._arrivals, bench.committer._thread_rounds
+    arrivals, rounds = bench.committer._arrivals, bench.committer._thread._pipelined
     take = arrivals.take
     gate, tasks = await take_off(bench)
 

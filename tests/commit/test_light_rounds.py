@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from mq.commit import group, loop_rounds, pipelined_rounds
+from mq.commit import committer_thread, loop_rounds, pipelined_rounds
 from mq.commit.barrier import Unsynced
 from mq.commit.light_rounds import FAST_ROUND_SECONDS, LightRounds
 from mq.commit.operation import InWorker, Operation
@@ -78,7 +78,7 @@ class _Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> _Clock:
     clock = _Clock()
-    for module in (group, loop_rounds, pipelined_rounds):
+    for module in (committer_thread, loop_rounds, pipelined_rounds):
         monkeypatch.setattr(module, "time", clock)
     return clock
 
@@ -177,7 +177,7 @@ async def test_nothing_gathers_before_what_waits_for_the_thread(
     gate, tasks = await take_off(bench)
     come_back = asyncio.create_task(bench.committer.run(with_worker()))
     async with asyncio.timeout(10):
-        while not bench.committer._is_thread_ready:
+        while not bench.committer._thread._is_ready:
             await asyncio.sleep(0.001)
 
     later = bench.start("3")

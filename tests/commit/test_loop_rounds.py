@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from mq.commit import group
+from mq.commit import loop_rounds
 from mq.commit.barrier import Unsynced
 from mq.commit.light_rounds import LightRounds
 from mq.commit.operation import InWorker, Operation
@@ -63,7 +63,7 @@ async def test_what_one_turn_of_the_loop_asks_for_is_one_round_of_the_loop(bench
 async def test_more_than_a_round_holds_is_for_the_thread(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(group, "MAX_ROUND_OPERATIONS", 2)
+    monkeypatch.setattr(loop_rounds, "MAX_ROUND_OPERATIONS", 2)
     await be_fast(bench)
 
     makers = await asyncio.gather(*(bench.committer.run(where(bench)) for _ in range(3)))
@@ -200,10 +200,10 @@ async def test_all_is_answered_while_rounds_are_made_by_turns(bench: Bench) -> N
 
 def note(bench: Bench, monkeypatch: pytest.MonkeyPatch, threads: list[threading.Thread]) -> None:
     """Let `threads` be those that reopen the store."""
-    recover: Callable[[], None] = bench.committer._reopening._recover
+    recover: Callable[[], None] = bench.committer._thread._reopening._recover
 
     def noted() -> None:
         threads.append(threading.current_thread())
         recover()
 
-    monkeypatch.setattr(bench.committer._reopening, "_recover", noted)
+    monkeypatch.setattr(bench.committer._thread._reopening, "_recover", noted)

@@ -106,7 +106,7 @@ async def test_one_operation_with_many_messages_is_synced_beside_the_next_round(
 async def test_a_barrier_may_land_before_the_step_that_sent_it_off_is_over(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    barriers = bench.committer._barriers
+    barriers = bench.committer._thread._barriers
     assert barriers is not None
     begin = barriers.begin
 
@@ -244,7 +244,7 @@ async def test_a_round_that_is_over_keeps_nothing_of_its_operations(
 
     committer, here = bench.committer, bench.committer._loop_rounds
     assert here is not None
-    assert committer._rounds.taken == committer._thread_rounds.in_flight == here.in_flight == []
+    assert committer._rounds.taken == committer._thread.in_flight == here.in_flight == []
 
 
 @pytest.mark.parametrize("moment", ["gathering", "landing", "barrier"])

@@ -44,6 +44,7 @@ class Bench:
             gathering=gathering,
             light_rounds=light_rounds,
         )
+        self.committer.start()
 
     def _begin(self) -> None:
         self.rounds += 1
@@ -83,7 +84,7 @@ class Bench:
 async def be_fast(bench: Bench) -> None:
     """Wait until the thread is idle, and let the next round be the event loop's."""
     make_fast(bench)
-    while bench.committer._at_work.locked():
+    while bench.committer._thread.at_work.locked():
         await asyncio.sleep(0.001)
 
 

@@ -28,25 +28,30 @@ _HOPS = 8
 
 
 class SteppedCommitter(GroupCommitter):
-    """The committer without its thread: a round runs on the event loop when all who were woken by
-    the one before have had their turn. It makes none by itself: that goes by the time they take."""
+    """The committer, whose thread is not started: a round runs on the event loop when all who were
+    woken by the one before have had their turn. The event loop makes none by itself: that goes by
+    the time they take."""
 
-    def _start(self) -> None:
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self._is_scheduled = False
         self.wrap: Callable[[Operation[Any]], Operation[Any]] = lambda operation: operation
 
     def submit(self, submitted: Submitted) -> None:
         if not isinstance(submitted, Called):
             submitted.operation = self.wrap(submitted.operation)
-        self._schedule()
         super().submit(submitted)
+
+    def _hand_over(self, turn: list[Submitted]) -> None:
+        super()._hand_over(turn)
+        self._schedule()
 
     def _come_back(self, submitted: Submitted) -> None:
         super()._come_back(submitted)
         self._schedule()
 
     async def close(self) -> None:
-        self._reopening.stop()
+        self._thread.stop_reopening()
         self._barrier.close()
 
     def _schedule(self) -> None:
@@ -60,10 +65,10 @@ class SteppedCommitter(GroupCommitter):
             return
         self._is_scheduled = False
         if self._rounds.unsynced or self._arrivals.has_turn():
-            taken = self._take()
+            taken = self._thread.take()
             assert taken is not None
-            self._go_on_with(taken)
-        if self._rounds.unsynced or self._turns.is_under_way() or self._arrivals.has_turn():
+            self._thread.go_on_with(taken)
+        if self._rounds.unsynced or self._arrivals.has_turn():
             self._schedule()
 
 
