@@ -46,6 +46,13 @@ def documents() -> list[Path]:
     return sorted(path for path in found if path.name != "CHANGELOG.md")
 
 
+@pytest.mark.parametrize("path", documents(), ids=lambda path: path.name)
+def test_a_document_was_merged_to_its_end(path: Path) -> None:
+    lines = path.read_text().splitlines()
+
+    assert [line for line in lines if line.startswith(("<<<<<<< ", ">>>>>>> "))] == []
+
+
 def found_in(text: str) -> list[str]:
     return [match[0] for match in SPOKEN.finditer(" ".join(text.split()))]
 
