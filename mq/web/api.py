@@ -61,11 +61,13 @@ def make_api(
     return handle
 
 
-def _let_go(error: MQError) -> None:
-    """Drop the frames that an error comes from. They hold what was refused, such as a whole batch,
-    and a future in which the error is held too: together they would stay in memory until the
-    garbage collector comes for them."""
-    error.__traceback__ = error.__context__ = None
+def _let_go(error: BaseException | None) -> None:
+    """Drop the frames that an error, and those before it, come from. They hold what was refused,
+    such as a whole batch or half a body, and what the error is held by: together they would stay in
+    memory until the garbage collector comes for them."""
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__context__
 
 
 def _complete(request: web.BaseRequest, response: Response) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType, ModuleType
 
+from aiohttp.web_protocol import RequestHandler
 from structlog.testing import capture_logs
 
 from mq.store.publishing.publish import Entry
+from mq.web import bodies
 from mq.web.api import make_api
 from mq.web.http_server import HttpServer
 from tests.support.sites import close, parse_answer, site_on
@@ -71,11 +74,37 @@ async def test_a_refused_batch_leaves_nothing_in_memory(root: Path) -> None:
         reader, writer = await site.connect()
         with garbage_left_alone():
             writer.write(request_bytes("POST", "/orders/messages?batch", lines, **head))
-            answer = await parse_answer(reader, "POST")
-            left = [each for each in gc.get_objects() if isinstance(each, Entry)]
+            assert (await parse_answer(reader, "POST")).status == 400
+            await wait_for(lambda: not any(isinstance(each, Entry) for each in gc.get_objects()))
 
-        assert (answer.status, left) == (400, [])
         await close(writer)
+
+
+async def test_half_a_body_leaves_nothing_in_memory(root: Path) -> None:
+    async with site_on(root) as site:
+        _, writer = await site.connect()
+        with garbage_left_alone():
+            head = request_bytes("POST", "/orders/messages", content_length="1000000")
+            writer.write(head + b"b" * 100_000)
+            await wait_for(lambda: any(waits_for_more(each) for each in site.http.busy))
+            await close(writer)
+            await wait_for(lambda: not site.http.busy)
+            await wait_for(lambda: not any(is_frame_of(bodies, each) for each in gc.get_objects()))
+
+
+async def wait_for(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+def waits_for_more(connection: RequestHandler) -> bool:
+    request = connection._current_request
+    return request is not None and request.content._waiter is not None
+
+
+def is_frame_of(module: ModuleType, each: object) -> bool:
+    return isinstance(each, FrameType) and each.f_code.co_filename == module.__file__
 
 
 @contextmanager
