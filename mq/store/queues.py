@@ -18,7 +18,8 @@ from mq.lifecycle import Folder
 from mq.names import QueueName, is_queue_name
 from mq.spool.folders import Spool
 from mq.spool.queue import queues
-from mq.spool.queue.queue_settings import QueueSettings
+from mq.spool.queue.prepared import PreparedQueue
+from mq.spool.queue.queue_settings import NO_SETTINGS, QueueSettings
 from mq.store.context import Workspace, no_queue
 from mq.store.indexing import load_index
 from mq.store.patience import Patience, with_queues
@@ -48,35 +49,64 @@ class QueueInfo:
 def create_queue(
     work: Workspace, queue: QueueName, changes: Mapping[str, str] = NO_CHANGES
 ) -> Operation[bool]:
-    """Make a queue, and change some of its settings. Returns True if it is new. After a crash it
-    may exist without them. Raises InvalidRequest before anything is made, and StoreUnavailable."""
-    check_changes(queue, changes)
-    is_new = yield from _make_queue(work, queue)
-    if changes:
+    """Make a queue that has these settings from its first moment on, or change those of one that is
+    there. Returns True if it is new. Raises InvalidRequest before anything is made, and
+    StoreUnavailable."""
+    settings = check_changes(queue, changes)
+    if settings == NO_SETTINGS:
+        make = partial(queues.make_queue, work.files, work.spool.fd(Folder.QUEUES), queue)
+        is_new = yield from _make_queue(work, queue, make)
+    else:
+        is_new = yield from _make_with_settings(work, queue, settings)
+    if changes and not is_new:
         yield from change_settings(work, queue, changes)
     return is_new
 
 
-def _make_queue(work: Workspace, queue: QueueName) -> Operation[bool]:
+def _make_with_settings(
+    work: Workspace, queue: QueueName, settings: QueueSettings
+) -> Operation[bool]:
+    changed = f"{Folder.QUEUES}/{queue}", Folder.NEW
+    for _ in range(_DELETIONS + 1):
+        if work.spool.exists(Folder.QUEUES, queue):
+            return (yield from _make_durable(work, queue, queues.Made.EXISTED, changed))
+        prepared = yield InWorker(PreparedQueue, work.spool, queue, settings)
+        try:
+            return (yield from _make_queue(work, queue, prepared.put_in_place, changed))
+        except FileNotFoundError:
+            continue  # The deletion of an earlier queue took it along.
+        finally:
+            prepared.close()
+    raise _being_deleted(queue)
+
+
+def _make_queue(
+    work: Workspace,
+    queue: QueueName,
+    make: Callable[[], queues.Made],
+    changed: tuple[str, ...] = (),
+) -> Operation[bool]:
     """Make a queue. Returns True if it is new. On return it survives a power cut, even if another
-    server made it a moment ago. Waits while another process makes or deletes one. Raises
-    StoreUnavailable."""
+    server made it a moment ago. Waits while another process makes or deletes one. `changed` are
+    the folders that `make` changes besides `queues`. Raises StoreUnavailable, and what `make`
+    raises."""
     patience = with_queues(queue)
-    make = partial(queues.make_queue, work.files, work.spool.fd(Folder.QUEUES), queue)
     for _ in range(_DELETIONS + 1):
         made = yield from _when_unlocked(patience, make)
         if made is not queues.Made.BEING_DELETED:
-            return (yield from _make_durable(work, queue, made))
+            return (yield from _make_durable(work, queue, made, changed))
         yield InWorker(queues.finish_deletion, work.spool, queue)
     raise _being_deleted(queue)
 
 
-def _make_durable(work: Workspace, queue: QueueName, made: queues.Made) -> Operation[bool]:
+def _make_durable(
+    work: Workspace, queue: QueueName, made: queues.Made, changed: tuple[str, ...]
+) -> Operation[bool]:
     work.forget_queue(queue)
     if made is queues.Made.EXISTED:
         _refuse_foreign(work, queue)
     # If that fails the folder stays: another server may have answered for it meanwhile.
-    yield Unsynced((), (Folder.QUEUES,))
+    yield Unsynced((), (Folder.QUEUES,), implied=changed)
     return made is queues.Made.CREATED
 
 

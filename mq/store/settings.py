@@ -35,10 +35,10 @@ def dead_letter_rule(work: Workspace, queue: QueueName) -> DeadLetterRule:
     return work.settings.of(queue).dead_letter_rule(queue, work.config.max_receives)
 
 
-def check_changes(queue: QueueName, changes: Mapping[str, str]) -> None:
-    """Raise InvalidRequest for changes that no queue of that name can have, whatever its other
-    settings."""
-    settings_file.changed(queue, NO_SETTINGS, changes)
+def check_changes(queue: QueueName, changes: Mapping[str, str]) -> QueueSettings:
+    """Return what the settings of a new queue are after these changes. Raises InvalidRequest for
+    changes that no queue of that name can have, whatever its other settings."""
+    return settings_file.changed(queue, NO_SETTINGS, changes)
 
 
 def change_settings(

@@ -12,7 +12,7 @@ import vsqs
 from mq import client, ctl, fsck, kombu, web
 from mq.spool import abilities, network_files, root, root_format, sweep
 from mq.spool.message import fresh_copy
-from mq.spool.queue import fresh_folder, purged, purging, queues, settings_file
+from mq.spool.queue import fresh_folder, prepared, purged, purging, queues, settings_file
 from mq.spool.spark import claiming, claims, marker_files, settle, staging, transactions
 from mq.store import expiry, probe, remove
 from mq.store.publishing import batch, filling, own_id, twins
@@ -34,6 +34,8 @@ it should be."""
 A_FOLDER = "moves a folder, and a folder replaces only an empty one"
 
 CANNOT_REPLACE = {
+    name_of(prepared.PreparedQueue._move): A_FOLDER,
+    name_of(prepared.PreparedQueue.close): "the name is that of a new UUID",
     name_of(queues._put_away_purged): A_FOLDER,
     name_of(queues.begin_deletion): A_FOLDER,
     name_of(queues.finish_deletion): "the name is that of a new UUID",

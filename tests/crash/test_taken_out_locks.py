@@ -12,7 +12,7 @@ from mq import fsck, kombu
 from mq.daemon import sockets
 from mq.spool import abilities, locks, network_files, redelivery, root, sets, sweep
 from mq.spool.message import fresh_copy
-from mq.spool.queue import fresh_folder, leftovers, purged, purging, queues, settings_file
+from mq.spool.queue import fresh_folder, leftovers, prepared, purged, purging, queues, settings_file
 from mq.spool.spark import claiming, claims, jobs, staging, transactions
 from mq.store import (
     answer_memory,
@@ -55,7 +55,7 @@ NEEDED = {
     at(redelivery.redeliver, "lock_shared"): "redeliver while purging a folder",
     at(queues.begin_deletion, "lock"): "delete while making",
     at(queues.finish_deletion, "lock"): "make again while deleting",
-    at(queues.make_queue, "lock"): "make while deleting",
+    at(queues.name_queue, "lock"): "make while deleting",
     at(root._send_probe, "lock"): "sweep while starting",
     at(sweep.Sweeper._discard_upload, "lock"): "sweep while uploading",
     at(sweep.Sweeper._place, "lock"): "sweep while a publish fails",
@@ -93,6 +93,8 @@ REDUNDANT = {
     name_of(fresh_copy.FreshCopy.write): "without it another sweep discards the copy, and delivers "
     "the message",
     name_of(fresh_folder.bring_back): "moves no message",
+    name_of(prepared._make_folder): "without it a sweep takes the folder away, and another one is "
+    "made: others come while making with settings",
     name_of(lease.set_aside_leased): "a body that fails its seal fails it for everybody",
     name_of(
         publish.try_to_hold

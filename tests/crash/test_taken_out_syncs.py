@@ -12,7 +12,6 @@ from mq.commit import blocking, reopening, rounds
 from mq.lines import transfer
 from mq.spool import abilities, network_files, root_format
 from mq.spool.message import fresh_copy
-from mq.spool.queue import settings_file
 from mq.spool.spark import claiming, claims, staging, transactions
 from mq.store import (
     bodies,
@@ -65,6 +64,11 @@ REDUNDANT: dict[str, tuple[str, tuple[str, ...]]] = {
         "the folders that messages are taken from are synced; this one, so as not to rest on that",
         (at(purge.purge, "delay"),),
     ),
+    at(queues._make_durable, "a queue's folder"): (
+        "it came to `queues`, which is synced; this one where there is no one log",
+        (at(queues._make_durable, "queues"),),
+    ),
+    at(queues._make_durable, "new"): (SOURCE, (at(queues._make_durable, "queues"),)),
     at(queues.begin_deletion, "queues"): (SOURCE, (at(queues.begin_deletion, "remove"),)),
     at(remove.remove, "a queue's folder"): (SOURCE, (at(remove.remove, "remove"),)),
     at(remove.remove, "delay"): (SOURCE, (at(remove.remove, "remove"),)),
@@ -83,6 +87,10 @@ REDUNDANT: dict[str, tuple[str, tuple[str, ...]]] = {
     at(bodies.Upload.finish, "a file"): (
         "the barrier syncs the file too; a large body is synced before, so that no batch waits",
         (at(publish.publish, "a file"),),
+    ),
+    at(settings.change_settings, "a queue's folder"): (
+        "the rows change no settings: tests/store/test_settings.py",
+        (),
     ),
     at(visibility.change_visibility, "delay"): (
         SOURCE,
@@ -116,8 +124,6 @@ NOT_RUN_HERE = {
     name_of(filling.Batch._known): "as `own_id._adopt` does",
     name_of(move.unsynced_move): "says what moves yield",
     name_of(transfer.flush): "writes a file of a person's",
-    name_of(settings.change_settings): "settings of a queue: tests/store/test_settings.py",
-    name_of(settings_file): "settings of a queue: tests/spool/queue/test_settings_file.py",
     name_of(pipeline): "the lake, no root: tests/spark/pipeline",
     name_of(fifo): "FIFO queues of the gateway: tests/sqs/fifo",
     name_of(staging): "Spark's sink: tests/spark",

@@ -59,6 +59,7 @@ PAST_THE_TABLE = {
     "mq/disk/files.py": "the door itself",
     "mq/spool/folders.py": "asks the table in the line above",
     "mq/spool/queue/fresh_folder.py": "links the settings of a queue, which are no message",
+    "mq/spool/queue/prepared.py": "links the first settings of a queue, which are no message",
     "mq/spool/moves.py": "asks the table in the line above",
     "mq/spool/network_files.py": "is the door too, where other hosts work on the root",
     "mq/spool/root_format.py": "links the file `format`, which is no message",

@@ -1,6 +1,6 @@
 """A queue as a folder.
 
-    make and delete one     `queues`, `queue_birth`, `fresh_folder`
+    make and delete one     `queues`, `prepared`, `queue_birth`, `fresh_folder`
     its settings            `queue_settings`, `settings_file`, `known_settings`
     look into it            `listing`, `hidden`, `finder`
     empty it                `purging`, `purged`, `leftovers`

@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import stat
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
 
@@ -43,6 +44,14 @@ def make_queue(files: Files, queues_fd: int, queue: QueueName) -> Made:
     `queues_fd` is open at `ROOT/queues`. This is not durable by itself: the caller syncs `queues`.
     It does not wait: it raises BlockingIOError while another process makes or deletes a queue.
     """
+    mode = mode_of_queues(queues_fd)
+    return name_queue(files, queues_fd, queue, lambda: files.make_folder(queues_fd, queue, mode))
+
+
+def name_queue(
+    files: Files, queues_fd: int, queue: QueueName, take_name: Callable[[], None]
+) -> Made:
+    """Do what `make_queue` does, with a folder that gets the queue's name by `take_name`."""
     if has_queue(files, queues_fd, queue):
         return Made.EXISTED
     # Without the lock a queue could be made between another server's look for an unfinished
@@ -51,10 +60,15 @@ def make_queue(files: Files, queues_fd: int, queue: QueueName) -> Made:
         if has_queue(files, queues_fd, f"../{Folder.REMOVE}/{queue}{DELETING_SUFFIX}"):
             return Made.BEING_DELETED
         try:
-            files.make_folder(queues_fd, queue, os.fstat(queues_fd).st_mode & 0o777)
+            take_name()
         except FileExistsError:
             return Made.EXISTED
     return Made.CREATED
+
+
+def mode_of_queues(queues_fd: int) -> int:
+    """Return the mode with which the folder of a queue is made."""
+    return os.fstat(queues_fd).st_mode & 0o777
 
 
 def has_queue(files: Files, queues_fd: int, queue: str) -> bool:

@@ -147,22 +147,30 @@ def settings_lock(spool: Spool, queue: QueueName) -> Iterator[None]:
 def _replace(spool: Spool, opened: OpenQueue, settings: QueueSettings) -> None:
     files, new = spool.files, spool.fd(Folder.NEW)
     name = f"{HIDDEN}{uuid.uuid4()}"
-    fd = files.open_unnamed(new, spool.file_mode)
-    is_left = False
+    with synced_settings(spool, settings) as fd:
+        spool.link(fd, Folder.NEW, name)
+        try:
+            files.replace(new, name, opened.fd, SETTINGS_FILE)
+        except BaseException:
+            with suppress(OSError):  # If this fails, a sweep discards the file.
+                spool.unlink(Folder.NEW, name)
+            raise
+
+
+@contextmanager
+def synced_settings(spool: Spool, settings: QueueSettings) -> Iterator[int]:
+    """Write settings to a file in `new` that is synced and has no name yet, and yield its
+    descriptor, which is closed at the end."""
+    files = spool.files
+    fd = files.open_unnamed(spool.fd(Folder.NEW), spool.file_mode)
     try:
         # Locked before it has a name: a sweep takes a hidden file without a lock for an upload of a
         # dead process.
         files.lock(fd)
         files.write(fd, settings.text().encode())
         files.sync(fd)
-        spool.link(fd, Folder.NEW, name)
-        is_left = True
-        files.replace(new, name, opened.fd, SETTINGS_FILE)
-        is_left = False
+        yield fd
     finally:
-        if is_left:
-            with suppress(OSError):  # If this fails, a sweep discards the file.
-                spool.unlink(Folder.NEW, name)
         files.close(fd)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import zlib
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
@@ -19,6 +19,7 @@ from mq.store.move import Moving
 from mq.store.publishing.publish import Draft, Entry
 from mq.store.receiving.received_message import Received
 from mq.store.redrive import redrive
+from mq.store.settings import NO_CHANGES
 from mq.store.store import Store
 from tests.crash.enumeration.clock import LONG_SECONDS, SECOND_NS
 from tests.crash.enumeration.known import GivenLease, LedgerMessage
@@ -58,13 +59,13 @@ class PlayedClients:
         yield
         self.files.before = None
 
-    async def create(self, queue: str) -> None:
-        say = self.scene.say
-        say(partial(Ledger.asks_create, queue=queue))
+    async def create(self, queue: str, settings: Mapping[str, str] = NO_CHANGES) -> None:
+        say, text = self.scene.say, "".join(f"{name}={settings[name]}\n" for name in settings)
+        say(partial(Ledger.asks_create, queue=queue, settings=text))
         try:
-            is_new = await self.store.create_queue(QueueName(queue))
+            is_new = await self.store.create_queue(QueueName(queue), settings)
         except StoreUnavailable:
-            say(partial(Ledger.is_not_created, queue=queue))
+            say(partial(Ledger.ends_creation, queue=queue))
             return
         say(partial(Ledger.is_created, queue=queue, is_new=is_new))
 

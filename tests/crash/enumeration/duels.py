@@ -30,10 +30,12 @@ from tests.crash.enumeration.purge_duels import (
     sweep_while_purging,
 )
 from tests.crash.enumeration.queue_duels import (
+    SOME_SETTINGS,
     delete_while_making,
     delete_while_publishing,
     make_again_while_deleting,
     make_while_deleting,
+    others_come_while_making,
     seal_while_deleting,
     take_together_while_deleting,
     take_while_deleting,
@@ -237,6 +239,11 @@ DUELS = {
         Row("sweep while uploading", sweep_while_publishing, OLD),
         Row("sweep while starting", sweep_while_starting),
         Row("make while deleting", make_while_deleting),
+        Row(
+            "make with settings while deleting",
+            partial(make_while_deleting, settings=SOME_SETTINGS),
+        ),
+        Row("others come while making with settings", others_come_while_making),
         Row("delete while making", delete_while_making),
         Row("make again while deleting", make_again_while_deleting),
         Row("delete while publishing", delete_while_publishing),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from mq.lifecycle import PurgeScope
 from tests.crash.enumeration.acting import (
     SIZES,
@@ -97,6 +99,21 @@ def make_queue(scene: Scene, chance: Chance) -> None:
     clients.run(*(clients.publish(queue, chance.choice(SIZES)) for queue in queues[:2]))
     if chance.random() < 0.5:
         clients.run(clients.create(queues[0]), clients.create("b"))
+
+
+def make_queue_with_settings(scene: Scene, chance: Chance) -> None:
+    """A queue that has its settings whenever it exists."""
+    clients = stock(scene, chance, ready=chance.randrange(3))
+    create = partial(clients.create, "b", {"visibility": "60", "max-messages": "1000"})
+    if chance.random() < 0.5:
+        clients.run(create(), clients.publish("a"))
+    else:
+        clients.run(create(), create())
+    clients.run(clients.publish("b", chance.choice(SIZES)), clients.publish("a"))
+    if chance.random() < 0.5:
+        clients.run(clients.delete("b"))
+        clients.run(create(), clients.publish("a.b"))
+        clients.run(clients.publish("b"))
 
 
 def delete_queue(scene: Scene, chance: Chance) -> None:

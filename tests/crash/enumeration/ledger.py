@@ -22,6 +22,7 @@ class Ledger:
     max_receives: int = 0
     messages: dict[bytes, LedgerMessage] = field(default_factory=dict)
     queues: dict[str, Is] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
     kept: set[bytes] = field(default_factory=set)
     batches: set[frozenset[bytes]] = field(default_factory=set)
     receiving: Counter[str] = field(default_factory=Counter)
@@ -41,7 +42,8 @@ class Ledger:
                 self.messages[b].exists is Is.MAYBE and not self.messages[b].removals for b in batch
             )
         )
-        return Promises(messages, frozenset(self.queues.items()), frozenset(self.kept), batches)
+        queues, settings = frozenset(self.queues.items()), frozenset(self.settings.items())
+        return Promises(messages, queues, settings, frozenset(self.kept), batches)
 
     def _promise(self, message: LedgerMessage) -> Promise:
         hidden, until, lease = message.hidden, message.hidden_until_ns, message.lease
@@ -214,8 +216,9 @@ class Ledger:
 
     # Queues
 
-    def asks_create(self, queue: str) -> None:
+    def asks_create(self, queue: str, settings: str = "") -> None:
         self.creating[queue] += 1
+        self.settings |= {queue: settings} if settings else {}
         if self.queues.get(queue, Is.NOT) is Is.NOT:
             self.queues[queue] = Is.MAYBE
 
@@ -228,12 +231,9 @@ class Ledger:
         self.queues[queue] = Is.SURE if is_sure else Is.MAYBE
         if self.deleting[queue]:
             self.made_meanwhile.add(queue)
-        self._end_creation(queue)
+        self.ends_creation(queue)
 
-    def is_not_created(self, queue: str) -> None:
-        self._end_creation(queue)
-
-    def _end_creation(self, queue: str) -> None:
+    def ends_creation(self, queue: str) -> None:
         self.creating[queue] -= 1
         if not self.creating[queue]:
             self.deleted_meanwhile.discard(queue)

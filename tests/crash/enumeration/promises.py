@@ -29,10 +29,12 @@ class Got(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What there was after a restart: queues; what was ready; what came when every lease was over;
-    the leases and due times of what was hidden; all contents of files; what the restart left."""
+    """What there was after a restart: queues and their settings; what was ready; what came when
+    every lease was over; the leases and due times of what was hidden; all contents of files; what
+    the restart left."""
 
     queues: frozenset[str]
+    settings: frozenset[tuple[str, str]]
     now: tuple[Got, ...]
     later: tuple[Got, ...]
     hidden: tuple[tuple[str, int, int], ...]
@@ -53,21 +55,24 @@ class Promise(NamedTuple):
 
 
 class Promises(NamedTuple):
-    """Of messages and queues; contents that must still be in some file; the bodies of each batch
-    that is there whole or not at all."""
+    """Of messages and queues; the settings that a queue has if it exists; contents that must still
+    be in some file; the bodies of each batch that is there whole or not at all."""
 
     messages: frozenset[Promise]
     queues: frozenset[tuple[str, Is]]
+    settings: frozenset[tuple[str, str]]
     kept: frozenset[bytes]
     batches: frozenset[frozenset[bytes]]
 
 
 def violations(promises: Promises, outcome: Outcome) -> list[str]:
     """What was promised and does not hold."""
-    messages, queues, kept, batches = promises
+    messages, queues, settings, kept, batches = promises
     found = [f"queue {q} is {'gone' if is_ is Is.SURE else 'back'}" for q, is_ in queues
              if (is_ is Is.SURE and q not in outcome.queues)
              or (is_ is Is.NOT and q in outcome.queues)]  # fmt: skip
+    found += [f"queue {q} without its settings" for q, text in settings - outcome.settings
+              if q in outcome.queues]  # fmt: skip
     found += [f"left behind: {name}" for name in outcome.leftovers]
     found += [f"destroyed: {content[:40]!r}" for content in kept - outcome.contents]
     known = {promise.body: promise for promise in messages}

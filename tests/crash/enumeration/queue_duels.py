@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -17,6 +17,7 @@ from mq.store.publishing.filling import Batch
 from mq.store.publishing.own_id import publish_own
 from mq.store.publishing.publish import Draft, Entry, publish
 from mq.store.publishing.publish_each import publish_each
+from mq.store.settings import NO_CHANGES
 from tests.crash.enumeration.acting import (
     Chance,
     Paused,
@@ -33,18 +34,22 @@ from tests.crash.enumeration.ledger import Ledger
 from tests.crash.enumeration.scene import Scene, seal_of
 from tests.support.file_work import run_to_need
 
+SOME_SETTINGS = {"visibility": "60", "max-messages": "1000"}
+
 
 class _KilledDeletion:
     """A deletion of queue b, which has a message under a lease, that is killed after its first
     step."""
 
-    def __init__(self, scene: Scene, others: PlayedClients) -> None:
-        self._scene, self._others = scene, others
+    def __init__(
+        self, scene: Scene, others: PlayedClients, settings: Mapping[str, str] = NO_CHANGES
+    ) -> None:
+        self._scene, self._others, self._settings = scene, others, settings
         self._bodies: list[bytes] = []
         self._is_asked = self._has_begun = False
 
     def make_and_fill(self) -> None:
-        self._others.run(self._others.create("b"))
+        self._others.run(self._others.create("b", self._settings))
         self._others.run(self._others.publish("b"))
         self._others.run(self._others.receive("b"))
 
@@ -63,10 +68,12 @@ class _KilledDeletion:
             self._scene.say(partial(no, is_certain=is_certain))
 
 
-def make_while_deleting(scene: Scene, step: Chance) -> None:
+def make_while_deleting(
+    scene: Scene, step: Chance, settings: Mapping[str, str] = NO_CHANGES
+) -> None:
     """One makes a queue that another one makes before and deletes again, and is then killed."""
     clients, others = two_servers(scene, ready=0)
-    deletion = _KilledDeletion(scene, others)
+    deletion = _KilledDeletion(scene, others, settings)
 
     def make_and_begin_to_delete() -> None:
         deletion.make_and_fill()
@@ -76,7 +83,7 @@ def make_while_deleting(scene: Scene, step: Chance) -> None:
         scene,
         step,
         clients.files,
-        lambda: clients.run(clients.create("b")),
+        lambda: clients.run(clients.create("b", settings)),
         make_and_begin_to_delete,
     )
     deletion.ends(*clients.run(clients.publish("b")))
@@ -101,6 +108,30 @@ def delete_while_making(scene: Scene, step: Chance) -> None:
     deletion.ends(*clients.run(clients.publish("b")))
     clients.run(clients.receive("b"))
     others.server.sweep()
+
+
+def others_come_while_making(scene: Scene, step: Chance) -> None:
+    """A queue is made with settings while another server makes, empties, deletes and sweeps it."""
+    clients, others = two_servers(scene, ready=0)
+
+    def make_delete_and_sweep() -> None:
+        others.server.sweep()
+        others.run(others.create("b", SOME_SETTINGS))
+        others.run(others.delete("b"))
+        others.server.sweep()
+        scene.reap()
+
+    interleave(
+        scene,
+        step,
+        clients.files,
+        lambda: clients.run(clients.create("b", SOME_SETTINGS)),
+        make_delete_and_sweep,
+    )
+    clients.run(clients.create("b", SOME_SETTINGS))
+    [message] = clients.run(clients.publish("b"))
+    if not message.is_published:
+        scene.say(partial(Ledger.breaks, text="a queue that was made is gone"))
 
 
 def make_again_while_deleting(scene: Scene, step: Chance) -> None:

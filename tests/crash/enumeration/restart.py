@@ -20,6 +20,7 @@ from mq.lifecycle import FIXED_FOLDERS
 from mq.names import QueueName, is_queue_name
 from mq.spool.folders import DELETING_SUFFIX
 from mq.spool.message.seal import SEAL_ATTRIBUTE, Seal
+from mq.spool.queue.settings_file import SETTINGS_FILE
 from mq.store.store import Store
 from mq_mover.mover import Mover
 from mq_reaper.reaper import Reaper
@@ -140,6 +141,7 @@ class Restarts:
         later = [got async for got in self._receive_all(store)]
         return Outcome(
             frozenset(queue for queue in queues if is_queue_name(queue)),
+            frozenset(_settings_in(end)),
             tuple(now),
             tuple(later),
             tuple(_hidden_in(end)),
@@ -149,7 +151,7 @@ class Restarts:
 
     async def _receive_all(self, store: Store) -> AsyncIterator[Got]:
         for queue in filter(is_queue_name, sorted(os.listdir(self._root / "queues"))):
-            while os.listdir(self._root / "queues" / queue):
+            while set(os.listdir(self._root / "queues" / queue)) - {SETTINGS_FILE}:
                 taken = await store.receive_many(QueueName(queue), MOST_MESSAGES, PROBE_SECONDS)
                 if not taken:
                     break
@@ -164,6 +166,14 @@ class Restarts:
 
 def _has_tree(state: DiskState) -> bool:
     return {*FIXED_FOLDERS} <= {*state.folders}
+
+
+def _settings_in(end: DiskState) -> Iterator[tuple[str, str]]:
+    """Each queue that has settings, and their text."""
+    for file in end.files:
+        for path in file.paths:
+            if path.startswith("queues/") and path.endswith(f"/{SETTINGS_FILE}"):
+                yield path.split("/")[1], file.data.decode()
 
 
 def _hidden_in(end: DiskState) -> Iterator[tuple[str, int, int]]:

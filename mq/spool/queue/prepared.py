@@ -1,0 +1,82 @@
+"""A queue that is made with settings has them from its first moment on.
+
+    1. new/.QUEUE:UUID.open/                    an empty set, whose lock is held to the end
+    2. new/.QUEUE:UUID.open/.settings           whole and synced before it has that name
+    3. new/.QUEUE:UUID.open -> queues/QUEUE     one rename; the caller syncs
+
+Before step 3 it is an open batch of the queue to every other process: what a crash leaves of it is
+given up by a sweep, and a deletion of the queue takes it along.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from mq.lifecycle import Folder
+from mq.names import QueueName
+from mq.spool.folders import Spool
+from mq.spool.message.held import Lost
+from mq.spool.queue.queue_settings import QueueSettings
+from mq.spool.queue.queues import Made, mode_of_queues, name_queue
+from mq.spool.queue.settings_file import SETTINGS_FILE, synced_settings
+from mq.spool.sets import give_up_set, hold_set, new_batch_name
+
+
+class PreparedQueue:
+    """The folder of a queue, with its settings, that has no place yet. `close` it in any case."""
+
+    def __init__(self, spool: Spool, queue: QueueName, settings: QueueSettings) -> None:
+        """Take steps 1 and 2. This syncs the settings, so it is for a worker. Raises OSError."""
+        self._spool = spool
+        self._queue = queue
+        self._name, self._fd = _make_folder(spool, queue)
+        try:
+            with synced_settings(spool, settings) as fd:
+                spool.files.link(fd, self._fd, SETTINGS_FILE)
+        except BaseException:
+            self.close()
+            raise
+
+    def put_in_place(self) -> Made:
+        """Take step 3, unless there is a queue of that name, or a deletion of one is unfinished.
+
+        Raises FileNotFoundError if a deletion has taken the folder along, BlockingIOError while
+        another process makes or deletes a queue, OSError.
+        """
+        queues_fd = self._spool.fd(Folder.QUEUES)
+        made = name_queue(self._spool.files, queues_fd, self._queue, self._move)
+        if made is Made.CREATED:
+            self._let_go()
+        return made
+
+    def _move(self) -> None:
+        spool = self._spool
+        if spool.exists(Folder.QUEUES, self._queue):
+            # Where no rename refuses to replace, it would replace an empty folder.
+            raise FileExistsError
+        new, queues = spool.opened(Folder.NEW), spool.opened(Folder.QUEUES)
+        spool.moves.rename(new, self._name, queues, self._queue)
+
+    def close(self) -> None:
+        """Leave the folder to the reaper, if it has got no place. If it cannot be moved, a sweep
+        does that."""
+        if self._fd >= 0:
+            with suppress(OSError):
+                give_up_set(self._spool, Folder.NEW, self._name, self._queue)
+            self._let_go()
+
+    def _let_go(self) -> None:
+        fd, self._fd = self._fd, -1
+        self._spool.files.close(fd)
+
+
+def _make_folder(spool: Spool, queue: QueueName) -> tuple[str, int]:
+    """Make the folder. Returns its name in `new` and the descriptor that holds its lock."""
+    mode = mode_of_queues(spool.fd(Folder.QUEUES))
+    while True:
+        name = new_batch_name(queue).open
+        spool.files.make_folder(spool.fd(Folder.NEW), name, mode)
+        fd = hold_set(spool, Folder.NEW, name)
+        if not isinstance(fd, Lost):
+            return name, fd
+        # A sweep saw it before it was locked, and gives it up.
