@@ -187,8 +187,12 @@ def has_closed_unheard(error: Exception) -> bool:
 
 class _WholeLines(io.BufferedReader):
     _has_begun = False
+    give_up_at = inf
+    """When no line is read any more, by `monotonic`."""
 
     def readline(self, size: int | None = -1, /) -> bytes:
+        if monotonic() > self.give_up_at:
+            raise TimeoutError("timed out")
         line = super().readline(size)
         if size != 0 and not line.endswith(b"\n"):
             if not line and not self._has_begun:
@@ -200,11 +204,13 @@ class _WholeLines(io.BufferedReader):
 
 class _Response(HTTPResponse):
     """Raises an error for a head that breaks off, which http.client takes for one that ends there,
-    and passes over interim answers, of which http.client knows only 100."""
+    and passes over interim answers, of which http.client knows only 100. However many come, they
+    give the answer no more time than its first byte has."""
 
     def __init__(self, sock: socket.socket, *given: Any, **named: Any) -> None:
         super().__init__(sock, *given, **named)
-        self.fp = _WholeLines(self.fp.detach())
+        self.fp = self._lines = _WholeLines(self.fp.detach())
+        self._lines.give_up_at = monotonic() + (sock.gettimeout() or inf)
 
     def begin(self) -> None:
         super().begin()
@@ -212,6 +218,7 @@ class _Response(HTTPResponse):
             # It reads a head only while there is none.
             vars(self)["headers"] = None
             super().begin()
+        self._lines.give_up_at = inf
 
 
 class _TCPConnection(HTTPConnection):

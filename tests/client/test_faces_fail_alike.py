@@ -60,8 +60,8 @@ def breaking() -> Iterator[Callable[..., Breaking]]:
     """`breaking([...])` starts a server that answers so; it ends with the test."""
     started: list[Breaking] = []
 
-    def start(answers: list[bytes], *, holds: bool = False) -> Breaking:
-        started.append(Breaking(answers, holds=holds))
+    def start(answers: list[bytes], **then: bool) -> Breaking:
+        started.append(Breaking(answers, **then))
         return started[-1]
 
     yield start
@@ -107,6 +107,18 @@ def test_both_pass_over_interim_answers(loop: Loop, breaking: Callable[..., Brea
     for kind in ("blocking", "async"):
         with open_client(kind, loop, breaking([INTERIM + WHOLE]).url, retry_seconds=0) as mq:
             assert mq.queue("orders").counts().leased == 2
+
+
+def test_interim_answers_without_end_are_none(
+    loop: Loop, breaking: Callable[..., Breaking]
+) -> None:
+    outcomes = {
+        outcome(kind, loop, breaking([answer], repeats=True), retry_seconds=0, timeout_seconds=0.3)
+        for kind in ("blocking", "async")
+        for answer in (INTERIM, b"HTTP/1.1 100 Continue\r\n\r\n")
+    }
+
+    assert outcomes == {CallOutcome("NoAnswer", False, False, 1)}
 
 
 def test_half_a_body_passes_for_a_whole_one_with_neither(

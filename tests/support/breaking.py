@@ -8,13 +8,15 @@ from contextlib import suppress
 
 
 class Breaking:
-    """Gives each request the next answer, and then closes, or keeps silent."""
+    """Gives each request the next answer, and then closes, keeps silent, or gives it again and
+    again."""
 
-    def __init__(self, answers: list[bytes], *, holds: bool = False) -> None:
+    def __init__(self, answers: list[bytes], *, holds: bool = False, repeats: bool = False) -> None:
         self.requests = 0
         self._answers = answers
+        self._repeats = repeats
         self._may_close = threading.Event()
-        if not holds:
+        if not (holds or repeats):
             self._may_close.set()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
@@ -30,6 +32,8 @@ class Breaking:
                         answer = self._answers[min(self.requests, len(self._answers) - 1)]
                         self.requests += 1
                         connection.sendall(answer)
+                        while self._repeats and not self._may_close.wait(0.01):
+                            connection.sendall(answer)
                         self._may_close.wait(30)
 
     def close(self) -> None:

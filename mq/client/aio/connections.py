@@ -57,12 +57,14 @@ class AsyncConnections:
     async def exchange(self, request: Request) -> ServerAnswer:
         """Send a request and read its answer. Raises NoAnswer, UnexpectedAnswer, ClientClosed."""
         upload_seconds = len(request.body) / SLOWEST_BYTES_PER_SECOND
-        within = request.patience_seconds + upload_seconds if request.body else None
+        patience = request.patience_seconds
+        connecting = 0.0 if request.body else min(CONNECT_SECONDS, patience)
         is_kept = asyncio.Event()
         try:
-            # aiohttp does not watch how long a body takes to send.
-            async with asyncio.timeout(within):
-                return await self._exchange(request, is_kept)
+            # aiohttp watches neither how long a body takes to send, nor how many interim answers
+            # come.
+            async with asyncio.timeout(connecting + patience + upload_seconds) as end:
+                return await self._exchange(request, is_kept, end)
         except aiohttp.ClientConnectorCertificateError as error:
             raise not_connected(self._address, error.certificate_error) from error
         except aiohttp.ClientConnectorError as error:
@@ -92,7 +94,9 @@ class AsyncConnections:
         if self._session is not None:
             await self._session.close()
 
-    async def _exchange(self, request: Request, is_kept: asyncio.Event) -> ServerAnswer:
+    async def _exchange(
+        self, request: Request, is_kept: asyncio.Event, end: asyncio.Timeout
+    ) -> ServerAnswer:
         """Exchange, and set `is_kept` if that is over a connection of an earlier request."""
         session = self._open()
         patience = request.patience_seconds
@@ -110,6 +114,8 @@ class AsyncConnections:
                 sock_read=patience,
             ),
         ) as response:
+            if not request.body:
+                end.reschedule(None)
             headers = {name.lower(): value for name, value in response.headers.items()}
             head = ServerAnswer(
                 response.status, response.reason or "", headers, b"", time.monotonic()
