@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from mq.fsck.suspect import FindingKind, SuspectPlace, move_to_corrupt
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, queue_path
+from mq.spool.batch_names import BatchName
 from mq.spool.folders import DELETING_SUFFIX, Spool
 from mq.spool.message.held import Held, Lost, Opened, fails_its_seal, hold_in, seal_of
 from mq.spool.queue.queues import finish_deletion, has_queue
-from mq.spool.sets import BatchName, hold_set
+from mq.spool.sets import hold_set
 from mq.spool.sweep import Sweeper
 
 

@@ -7,7 +7,8 @@
                         the table before each move; `watch` hears of changes
     a message           `message`: its lock, and what its file says
     a queue             `queue`: made, deleted, looked into, emptied; its settings
-    between places      `redelivery`, `sets` and, after a crash, `sweep`
+    sets of messages    `sets`, which `rolling` brings to their places; `batch_names` in `new`
+    between places      `redelivery` and, after a crash, `sweep`
 
 `spark` has what only Spark's source and sink use. What a request asks for belongs in `mq.store`,
 a file call by itself in `mq.disk`; HTTP and asyncio do not belong in here.

@@ -21,6 +21,7 @@ from mq.disk.files import HIDDEN
 from mq.errors import MQError
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, parse_file_name, queue_path
+from mq.spool.batch_names import BatchName, parse_batch_name
 from mq.spool.folders import DELETING_SUFFIX, Spool
 from mq.spool.message.fresh_copy import FreshCopy, copy_message
 from mq.spool.message.held import (
@@ -35,15 +36,8 @@ from mq.spool.message.seal import is_stamped_ahead
 from mq.spool.message.second_names import finish_move
 from mq.spool.queue.purged import close_abandoned
 from mq.spool.queue.queues import finish_deletion, unfinished_deletions
-from mq.spool.sets import (
-    BatchName,
-    by_stamp,
-    give_up_set,
-    hold_set,
-    members,
-    parse_batch_name,
-    roll_forward,
-)
+from mq.spool.rolling import by_stamp, roll_forward
+from mq.spool.sets import give_up_set, hold_set, members
 from mq.spool.spark.transactions import sweep_transactions
 
 FEW_LEFTOVERS = 16

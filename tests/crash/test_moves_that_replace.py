@@ -58,7 +58,7 @@ NOT_RUN_HERE = {
     name_of(claims): "Spark's claims: tests/spark",
     name_of(marker_files): "Spark's queries: tests/spark",
     name_of(root_format.write_format): "what another server wrote meanwhile is the same",
-    name_of(sweep.Sweeper._set_aside_if_damaged): "tests/spool/test_sets.py",
+    name_of(sweep.Sweeper._set_aside_if_damaged): "hands on to `move_aside`, as `remove` does",
     name_of(sweep.Sweeper.finish_batch): A_FOLDER,
     name_of(batch): A_FOLDER,
     name_of(filling): A_FOLDER,

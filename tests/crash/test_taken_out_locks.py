@@ -10,7 +10,7 @@ import pytest
 import vsqs
 from mq import fsck, kombu
 from mq.daemon import sockets
-from mq.spool import abilities, locks, network_files, redelivery, root, sets, sweep
+from mq.spool import abilities, locks, network_files, redelivery, rolling, root, sweep
 from mq.spool.message import fresh_copy
 from mq.spool.queue import fresh_folder, leftovers, prepared, purged, purging, queues, settings_file
 from mq.spool.spark import claiming, claims, jobs, staging, transactions
@@ -50,7 +50,7 @@ NEEDED = {
     at(purged.open_part, "lock"): "sweep while purging",
     at(purging.Purge._alone, "lock"): "come and go while purging",
     at(purging.Purge.begin, "lock"): "receive while purging",
-    at(sets._Rolling.roll, "lock_shared"): "roll forward while purging a folder",
+    at(rolling._Rolling.roll, "lock_shared"): "roll forward while purging a folder",
     at(sweep.Sweeper._move_on, "lock_shared"): "deliver while purging a folder",
     at(redelivery.redeliver, "lock_shared"): "redeliver while purging a folder",
     at(queues.begin_deletion, "lock"): "delete while making",

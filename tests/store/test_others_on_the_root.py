@@ -18,7 +18,7 @@ from mq.config import SECOND_NS, MoverConfig
 from mq.disk.files import Files
 from mq.errors import StoreUnavailable
 from mq.names import MessageId
-from mq.spool.sets import Rolled
+from mq.spool.rolling import Rolled
 from mq.store.publishing.filling import Batch
 from mq.store.receiving.receive import receive as receive_oldest
 from mq.store.store import Store

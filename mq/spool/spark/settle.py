@@ -24,7 +24,8 @@ from mq.names import MessageId, QueueName, file_name, parse_file_name, queue_pat
 from mq.spool.folders import Spool
 from mq.spool.message.held import Lost, Sum, look_at
 from mq.spool.queue.queue_birth import queue_made_ns
-from mq.spool.sets import PlaceOf, members, remove_empty_set, roll_forward
+from mq.spool.rolling import PlaceOf, roll_forward
+from mq.spool.sets import members, remove_empty_set
 
 _LOOKS = 3
 """How often a member is tried: the message that had the same id can be gone at the next look, and

@@ -32,7 +32,8 @@ from mq.errors import ClaimError, MQError, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.spool.folders import Spool
 from mq.spool.message.held import Lost
-from mq.spool.sets import by_stamp, give_up_set, hold_set, remove_empty_set
+from mq.spool.rolling import by_stamp
+from mq.spool.sets import give_up_set, hold_set, remove_empty_set
 from mq.spool.spark.jobs import (
     TXN,
     below,

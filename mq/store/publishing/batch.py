@@ -16,7 +16,8 @@ from mq.disk.calls import CHAINS_AT_ONCE
 from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import Position, QueueName
-from mq.spool.sets import Rolled, seal_set
+from mq.spool.rolling import Rolled
+from mq.spool.sets import seal_set
 from mq.store.context import Workspace
 from mq.store.holding import hold
 from mq.store.indexing import find_space

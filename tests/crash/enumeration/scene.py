@@ -9,8 +9,8 @@ from pathlib import Path
 
 from mq.lifecycle import PurgeScope
 from mq.names import QueueName
+from mq.spool.batch_names import new_batch_name
 from mq.spool.message.seal import SEAL_ATTRIBUTE, Seal
-from mq.spool.sets import new_batch_name
 from tests.crash.enumeration.clock import LONG_SECONDS, SECOND_NS, StoppedClock
 from tests.crash.enumeration.disk import RecordedDisk
 from tests.crash.enumeration.interference import Interference

@@ -20,7 +20,7 @@ from mq.disk import calls, file_work, files
 from mq.disk.calls import Chain, _make_calls
 from mq.disk.file_work import FileCalls
 from mq.disk.files import Files
-from mq.spool import folders, locks, moves, open_queues, sets, sweep
+from mq.spool import folders, locks, moves, open_queues, rolling, sets, sweep
 from mq.spool.message import held, opening
 from mq.spool.spark import settle
 from mq.store import context, holding, indexing, remove_under_lease
@@ -118,7 +118,7 @@ PASSED_OVER = frozenset({
     name_of(opening.open_held),
     name_of(opening.reading),
     name_of(opening.readings),
-    name_of(sets._Rolling._step),
+    name_of(rolling._Rolling._step),
     name_of(sets.give_up_set),
     name_of(sets.hold_set),
     name_of(sets.make_set),

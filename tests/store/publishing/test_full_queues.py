@@ -9,7 +9,7 @@ import pytest
 
 from mq.disk.calls import CHAINS_AT_ONCE
 from mq.errors import StoreUnavailable
-from mq.spool.sets import Rolled
+from mq.spool.rolling import Rolled
 from mq.store.publishing.filling import Batch
 from mq.store.store import Store
 from tests.support.stores import ORDERS, batch_of, draft_of, eventually, publish
