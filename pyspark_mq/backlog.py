@@ -19,7 +19,7 @@ from mq.names import (
 )
 from mq.spool.folders import Spool
 from mq.spool.queue.listing import key_of, list_queue
-from pyspark_mq.options import match_queues
+from pyspark_mq.queue_patterns import match_queues
 
 
 class Backlog:

@@ -28,8 +28,9 @@ from mq.spool.network_files import files_for
 from mq.spool.queue.queues import has_queue
 from mq.spool.root import visit_root
 from pyspark_mq.balance import balance
-from pyspark_mq.options import Options, is_pattern, match_queues
+from pyspark_mq.options import Options
 from pyspark_mq.portable import Portable
+from pyspark_mq.queue_patterns import is_pattern, match_queues
 from pyspark_mq.read_columns import (
     MessageRow,
     read_row,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import fnmatch
 import os
 import re
 from collections.abc import Mapping
@@ -11,9 +10,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mq.config import CLIENT_RETRY_SECONDS, MAX_VISIBILITY_SECONDS
-from mq.errors import InvalidName
-from mq.names import DEAD_SUFFIX, QueueName, is_fifo, parse_queue_name
+from mq.names import is_fifo
 from pyspark_mq.by_url.addresses import LEASE_SECONDS, Addresses
+from pyspark_mq.option_values import (
+    BadOption,
+    parse_choice,
+    parse_count,
+    parse_list,
+    parse_name,
+    parse_path,
+    parse_seconds,
+    parse_size,
+)
+from pyspark_mq.queue_patterns import is_pattern
 
 CLAIM_MESSAGES = 100_000
 """How many messages a batch has at most, unless the query sets another limit."""
@@ -42,20 +51,12 @@ _OF_SPARK = {"path": "load and save take no path, name the folder in the option 
              "provider": "in place of CREATE TABLE use CREATE TEMPORARY VIEW; "}  # fmt: skip
 """Options that Spark adds by itself, each with what was meant."""
 
-_UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
-_SIZE = re.compile(r"(\d{1,18})([kmg]?)b?", re.IGNORECASE)
 _PATTERN = re.compile(r"[A-Za-z0-9_.*?\[\]!-]{1,85}")
-_MAX_PARTITIONS = 10_000
-_MAX_SECONDS = 9_999_999
 
 FIFO_REFUSED = (
     "{} is a FIFO queue: its messages are sent and received through mq-sqs, which knows their "
     "groups; a batch read shows what is in it"
 )
-
-
-class BadOption(ValueError):
-    """An option that is missing, unknown or has a bad value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,37 +94,18 @@ def parse_options(given: Mapping[str, str], allowed: frozenset[str]) -> Options:
         root=_parse_root(values) if addresses is None else _parse_staging(values, allowed),
         addresses=addresses,
         queues=_parse_queues(values, allowed),
-        group=_parse_name("group", values.get("group", "default")),
-        states=_parse_list("states", values.get("states", "ready"), STATES),
-        num_partitions=_parse_count("numPartitions", values) or os.cpu_count() or 1,
-        max_messages=_parse_count("maxMessagesPerTrigger", values, None) or CLAIM_MESSAGES,
-        max_bytes=_parse_size("maxBytesPerTrigger", values),
-        is_failfast=_parse_choice("mode", values.get("mode", MODES[0]), MODES) == "failfast",
-        has_bodies=_parse_choice("bodies", values.get("bodies", "true"), _BOOLEANS) == "true",
-        archives=_parse_choice("commit", values.get("commit", COMMITS[0]), COMMITS) == "archive",
-        takes_over=_parse_choice("takeover", values.get("takeover", "false"), _BOOLEANS) == "true",
+        group=parse_name("group", values.get("group", "default")),
+        states=parse_list("states", values.get("states", "ready"), STATES),
+        num_partitions=parse_count("numPartitions", values) or os.cpu_count() or 1,
+        max_messages=parse_count("maxMessagesPerTrigger", values, None) or CLAIM_MESSAGES,
+        max_bytes=parse_size("maxBytesPerTrigger", values),
+        is_failfast=parse_choice("mode", values.get("mode", MODES[0]), MODES) == "failfast",
+        has_bodies=parse_choice("bodies", values.get("bodies", "true"), _BOOLEANS) == "true",
+        archives=parse_choice("commit", values.get("commit", COMMITS[0]), COMMITS) == "archive",
+        takes_over=parse_choice("takeover", values.get("takeover", "false"), _BOOLEANS) == "true",
         txn_app_id=_parse_txn_app_id(values),
         txn_version=_parse_txn_version(values),
     )
-
-
-def match_queues(patterns: tuple[str, ...], existing: list[str]) -> list[QueueName]:
-    """Return the queues that are named or matched, in order. A pattern leaves out queues of dead
-    letters unless it ends in `.dead` itself. Names that do not exist are passed on as they are."""
-    found: list[QueueName] = []
-    for pattern in patterns:
-        if not is_pattern(pattern):
-            names = [pattern]
-        else:
-            names = sorted(fnmatch.filter(existing, pattern))
-            if not pattern.endswith(DEAD_SUFFIX):
-                names = [name for name in names if not name.endswith(DEAD_SUFFIX)]
-        found += [QueueName(name) for name in names if name not in found]
-    return found
-
-
-def is_pattern(name: str) -> bool:
-    return any(letter in name for letter in "*?[")
 
 
 def _unknown_option(name: str, allowed: frozenset[str]) -> BadOption:
@@ -144,20 +126,14 @@ def _parse_root(values: Mapping[str, str]) -> Path:
             "option root: missing; name the folder that mq runs on, like /srv/mq, or give the "
             "option url with the address of a server, like http://127.0.0.1:8080"
         )
-    return _parse_path("root", values["root"])
-
-
-def _parse_path(option: str, text: str) -> Path:
-    if not os.path.isabs(text):
-        raise BadOption(f"option {option}: {text!r} is not an absolute path; executors need one")
-    return Path(text)
+    return parse_path("root", values["root"])
 
 
 def _parse_staging(values: Mapping[str, str], allowed: frozenset[str]) -> Path:
     """Return the root of one direction below the option `staging`. Only a batch read needs none."""
     text = values.get("staging")
     if text:
-        return _parse_path("staging", text) / (IN if allowed & READ_ALONE else OUT)
+        return parse_path("staging", text) / (IN if allowed & READ_ALONE else OUT)
     if "staging" in allowed and not allowed >= BATCH_READ:
         raise BadOption(
             "option staging: missing; with url name a folder where messages are kept between the "
@@ -184,8 +160,8 @@ def _parse_addresses(values: Mapping[str, str], allowed: frozenset[str]) -> Addr
         urls,
         values.get("tokenFile"),
         values.get("caFile"),
-        _parse_seconds("visibilitySeconds", values, LEASE_SECONDS, MAX_VISIBILITY_SECONDS),
-        _parse_seconds("retrySeconds", values, CLIENT_RETRY_SECONDS),
+        parse_seconds("visibilitySeconds", values, LEASE_SECONDS, MAX_VISIBILITY_SECONDS),
+        parse_seconds("retrySeconds", values, CLIENT_RETRY_SECONDS),
     )
 
 
@@ -209,23 +185,10 @@ def _require_url_forms(values: Mapping[str, str], allowed: frozenset[str]) -> No
             "option queue: with url name each queue, with commas between; a server does not list "
             "its queues, so there are no patterns"
         )
-    if "removed" in _parse_list("states", values.get("states", "ready"), STATES):
+    if "removed" in parse_list("states", values.get("states", "ready"), STATES):
         raise BadOption("option states: servers do not show removed messages, so not with url")
     if "bodies" in values:
         raise BadOption("option bodies: it belongs to root; servers answer with bodies")
-
-
-def _parse_seconds(
-    option: str, values: Mapping[str, str], default: float, most: float = _MAX_SECONDS
-) -> float:
-    text = values.get(option)
-    if text is None:
-        return default
-    if not re.fullmatch(r"\d{1,7}(\.\d{1,3})?", text) or not 0 < float(text) <= most:
-        raise BadOption(
-            f"option {option}: {text!r} is not a number of seconds above 0, up to {most}"
-        )
-    return float(text)
 
 
 def _parse_queues(values: Mapping[str, str], allowed: frozenset[str]) -> tuple[str, ...]:
@@ -237,60 +200,17 @@ def _parse_queues(values: Mapping[str, str], allowed: frozenset[str]) -> tuple[s
             if not _PATTERN.fullmatch(name):
                 raise BadOption(f"option queue: {name!r} is not a pattern of queue names")
             continue
-        _parse_name("queue", name)
+        parse_name("queue", name)
         if is_fifo(name) and "states" not in allowed:
             raise BadOption(f"option queue: {FIFO_REFUSED.format(name)}")
     return tuple(dict.fromkeys(names))
-
-
-def _parse_name(option: str, text: str) -> str:
-    """Parse the name of a group or job. It follows the rules for queues, because it is a folder
-    too."""
-    try:
-        return parse_queue_name(text)
-    except InvalidName as error:
-        raise BadOption(f"option {option}: {error}") from None
-
-
-def _parse_list(option: str, text: str, allowed: tuple[str, ...]) -> tuple[str, ...]:
-    parts = [part.strip().lower() for part in text.split(",") if part.strip()]
-    if not parts:
-        raise BadOption(f"option {option}: empty; it is a list of {', '.join(allowed)}")
-    return tuple(dict.fromkeys(_parse_choice(option, part, allowed) for part in parts))
-
-
-def _parse_choice(option: str, text: str, allowed: tuple[str, ...]) -> str:
-    if text.lower() not in allowed:
-        raise BadOption(f"option {option}: {text!r} is not one of {', '.join(allowed)}")
-    return text.lower()
-
-
-def _parse_count(
-    option: str, values: Mapping[str, str], most: int | None = _MAX_PARTITIONS
-) -> int | None:
-    text = values.get(option)
-    if text is None:
-        return None
-    if not re.fullmatch(r"\d{1,18}", text) or not 0 < int(text) <= (most or int(text)):
-        bound = f" up to {most}" if most else ""
-        raise BadOption(f"option {option}: {text!r} is not a whole number from 1{bound}")
-    return int(text)
-
-
-def _parse_size(option: str, values: Mapping[str, str]) -> int | None:
-    text = values.get(option)
-    if text is None:
-        return None
-    if (match := _SIZE.fullmatch(text)) is None or int(match[1]) == 0:
-        raise BadOption(f"option {option}: {text!r} is not a number of bytes, like 65536 or 64m")
-    return int(match[1]) * _UNITS[match[2].lower()]
 
 
 def _parse_txn_app_id(values: Mapping[str, str]) -> str | None:
     if ("txnAppId" in values) != ("txnVersion" in values):
         raise BadOption("options txnAppId and txnVersion: give both or none")
     text = values.get("txnAppId")
-    return None if text is None else _parse_name("txnAppId", text)
+    return None if text is None else parse_name("txnAppId", text)
 
 
 def _parse_txn_version(values: Mapping[str, str]) -> int | None:

@@ -18,13 +18,13 @@ from mq.spool.network_files import files_for
 from mq.spool.root import visit_root
 from pyspark_mq.batch_read import BatchReader
 from pyspark_mq.by_url.staging import prepare_staging
+from pyspark_mq.option_values import BadOption
 from pyspark_mq.options import (
     BATCH_READ,
     BATCH_WRITE,
     READ,
     STREAM_READ,
     STREAM_WRITE,
-    BadOption,
     Options,
     parse_options,
 )

@@ -42,7 +42,8 @@ from mq.spool.spark.staging import Attempt, StagedMessage
 from mq.spool.spark.transactions import commit, give_up_attempts, sweep_transactions
 from pyspark_mq.by_url.addresses import Addresses
 from pyspark_mq.by_url.staging import make_staged_queue, open_staging
-from pyspark_mq.options import BadOption, Options
+from pyspark_mq.option_values import BadOption
+from pyspark_mq.options import Options
 from pyspark_mq.portable import Portable
 from pyspark_mq.write_columns import drafts_of
 

@@ -20,7 +20,9 @@ from mq.properties import (
     require_size,
 )
 from mq.spool.spark.staging import StagedMessage
-from pyspark_mq.options import FIFO_REFUSED, BadOption, is_pattern
+from pyspark_mq.option_values import BadOption
+from pyspark_mq.options import FIFO_REFUSED
+from pyspark_mq.queue_patterns import is_pattern
 
 COLUMNS = {
     "value": (BinaryType, StringType),

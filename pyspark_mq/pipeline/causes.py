@@ -19,7 +19,7 @@ from mq.errors import (
     QueueNotFound,
     StartRefused,
 )
-from pyspark_mq.options import BadOption
+from pyspark_mq.option_values import BadOption
 
 
 class JobRefused(CommandFailed):

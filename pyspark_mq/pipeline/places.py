@@ -18,7 +18,9 @@ from pyspark_mq.backlog import Backlog
 from pyspark_mq.batch_read import existing_queues
 from pyspark_mq.by_url.servers import ServerChoice
 from pyspark_mq.by_url.staging import prepare_staging
-from pyspark_mq.options import BATCH_WRITE, BadOption, Options, is_pattern, parse_options
+from pyspark_mq.option_values import BadOption
+from pyspark_mq.options import BATCH_WRITE, Options, parse_options
+from pyspark_mq.queue_patterns import is_pattern
 
 WRITE_VERSION = 1
 """Each name of a replay or load is written once."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pyspark_mq.by_url.addresses import Addresses
+from pyspark_mq.option_values import BadOption
 from pyspark_mq.options import (
     BATCH_READ,
     BATCH_WRITE,
@@ -15,9 +16,7 @@ from pyspark_mq.options import (
     READ,
     STREAM_READ,
     STREAM_WRITE,
-    BadOption,
     Options,
-    match_queues,
     parse_options,
 )
 
@@ -98,25 +97,6 @@ def test_an_option_of_another_kind_of_read_or_write_is_refused(
 def test_a_transaction_needs_both_its_options(given: dict[str, str]) -> None:
     with pytest.raises(BadOption, match="txnAppId and txnVersion: give both or none"):
         parse_options(ROOT | given, BATCH_WRITE)
-
-
-@pytest.mark.parametrize(
-    ("patterns", "matched"),
-    [
-        (("orders.*",), ["orders.de", "orders.fr"]),
-        (("*",), ["orders", "orders.de", "orders.fr", "returns"]),
-        (("*.dead",), ["orders.dead"]),
-        (("returns", "orders", "*"), ["returns", "orders", "orders.de", "orders.fr"]),
-        (("orders.[df]?",), ["orders.de", "orders.fr"]),
-        (("orders.dead",), ["orders.dead"]),
-    ],
-)
-def test_a_pattern_matches_queues_but_dead_letters_only_when_asked_for(
-    patterns: tuple[str, ...], matched: list[str]
-) -> None:
-    existing = ["returns", "orders.fr", "orders", "orders.dead", "orders.de"]
-
-    assert match_queues(patterns, existing) == matched
 
 
 @pytest.mark.parametrize("kind", [STREAM_READ, BATCH_WRITE, STREAM_WRITE])

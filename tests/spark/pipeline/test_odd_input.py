@@ -13,7 +13,7 @@ import pytest
 from pyarrow import parquet
 
 from mq.errors import ExitCode, QueueNotFound
-from pyspark_mq.options import BadOption
+from pyspark_mq.option_values import BadOption
 from pyspark_mq.pipeline.archive import ArchiveJob, archive
 from pyspark_mq.pipeline.causes import JobRefused, failure_of
 from pyspark_mq.pipeline.load import LoadJob, load
