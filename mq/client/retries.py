@@ -81,52 +81,91 @@ def ask(
     outcome is unknown, means that this try succeeded. A repeatable request that met the end of an
     idle connection is sent again at once, whatever the retry time. Raises ClientError.
     """
-    give_up_at = context.clock() + context.retry_seconds
-    backoff, longest = CLIENT_BACKOFF_SECONDS
-    is_uncertain = has_told = has_met_end = False
-    credentials = _Credentials(context)
+    tries = _Tries(context, request, done_if)
     while True:
-        sent_at = context.clock()
         try:
-            answer = yield replace(
-                request,
-                headers={**credentials.headers(), **request.headers},
-                timeout_seconds=context.timeout_seconds,
-            )
-        except NoAnswer as no_answer:
-            error: ClientError = no_answer
-            is_uncertain = is_uncertain or not no_answer.is_unsent
-            if no_answer.has_parted and request.is_repeatable and not has_met_end:
-                has_met_end = True
-                continue
+            answer = yield tries.next()
+        except NoAnswer as error:
+            tries.note_no_answer(error)
+            outcome: ServerAnswer | ClientError = error
         else:
             assert answer is not None
-            now = context.clock()
-            context.ids.hear(answer.headers.get("date"), now - sent_at, now - answer.came_at)
-            answer = answer._replace(is_repeated=is_uncertain)
-            if answer.status in request.done:
-                return answer
-            error = error_of(answer)
-            if is_uncertain and isinstance(error, done_if):
-                return answer
-            is_uncertain = is_uncertain or isinstance(error, Unavailable)
-        if isinstance(error, Unauthorized):
-            pause = credentials.pause_after_refusal(backoff)
-        else:
-            pause = _pause_after(error, backoff)
-        if pause is None or (pause > 0 and context.clock() + pause >= give_up_at):
-            raise error
+            outcome = tries.outcome_of(answer)
+        if isinstance(outcome, ServerAnswer):
+            return outcome
+        pause = tries.pause_after(outcome)
         if pause > 0:
             yield ClientPause(pause)
-            backoff = min(2 * backoff, longest)
-            if not has_told:
-                # It is logged only after the pause, in which a request that is not wanted any more
-                # is dropped.
-                has_told = True
-                where = "" if isinstance(error, NoAnswer) else f"{context.url}: "
-                log.warning(
-                    "%s%s; trying again for up to %.3g s", where, error, context.retry_seconds
-                )
+            # It is logged only after the pause, in which a request that is not wanted any more is
+            # dropped.
+            tries.tell(outcome)
+
+
+class _Tries:
+    """The tries of one request. It is uncertain once one of them may have done what was asked."""
+
+    def __init__(
+        self, context: Context, request: Request, done_if: tuple[type[ClientError], ...]
+    ) -> None:
+        self._context = context
+        self._request = request
+        self._done_if = done_if
+        self._credentials = _Credentials(context)
+        self._give_up_at = context.clock() + context.retry_seconds
+        self._backoff, self._longest = CLIENT_BACKOFF_SECONDS
+        self._sent_at = 0.0
+        self._may_go_again_at_once = request.is_repeatable
+        self._is_uncertain = self._has_told = False
+
+    def next(self) -> Request:
+        """Return what is to be sent now."""
+        self._sent_at = self._context.clock()
+        return replace(
+            self._request,
+            headers={**self._credentials.headers(), **self._request.headers},
+            timeout_seconds=self._context.timeout_seconds,
+        )
+
+    def note_no_answer(self, error: NoAnswer) -> None:
+        self._is_uncertain = self._is_uncertain or not error.is_unsent
+
+    def outcome_of(self, answer: ServerAnswer) -> ServerAnswer | ClientError:
+        """Return an answer that says that the request is done, or the error that another one
+        means."""
+        context, now = self._context, self._context.clock()
+        context.ids.hear(answer.headers.get("date"), now - self._sent_at, now - answer.came_at)
+        answer = answer._replace(is_repeated=self._is_uncertain)
+        if answer.status in self._request.done:
+            return answer
+        error = error_of(answer)
+        if self._is_uncertain and isinstance(error, self._done_if):
+            return answer
+        self._is_uncertain = self._is_uncertain or isinstance(error, Unavailable)
+        return error
+
+    def pause_after(self, error: ClientError) -> float:
+        """Return how long to wait before the next try. Raises `error` if there is none."""
+        if isinstance(error, NoAnswer) and error.has_parted and self._may_go_again_at_once:
+            self._may_go_again_at_once = False
+            return 0.0
+        if isinstance(error, Unauthorized):
+            pause = self._credentials.pause_after_refusal(self._backoff)
+        else:
+            pause = _pause_after(error, self._backoff)
+        if pause is None or (pause > 0 and self._context.clock() + pause >= self._give_up_at):
+            raise error
+        if pause > 0:
+            self._backoff = min(2 * self._backoff, self._longest)
+        return pause
+
+    def tell(self, error: ClientError) -> None:
+        """Log the first error of this request."""
+        if not self._has_told:
+            self._has_told = True
+            where = "" if isinstance(error, NoAnswer) else f"{self._context.url}: "
+            log.warning(
+                "%s%s; trying again for up to %.3g s", where, error, self._context.retry_seconds
+            )
 
 
 class _Credentials:
