@@ -6,8 +6,8 @@
     receive                 `receiving`
     by id                   `by_id`, `visibility`, `release`; `remove`, `remove_under_lease`,
                             `remove_many`
-    look                    `peek`; `peek_hidden`: at leased and delayed messages;
-                            `hidden_counts`, `survey`; `counts`
+    look                    `peek`; `peek_hidden`: at leased and delayed messages; each is a
+                            `peeked_message`; `hidden_counts`, `survey`; `counts`
     queues                  `queues`, `settings`, `purge`, `expiry`
     between queues          `move`, `move_many`, `redrive`
     what is remembered      `index`; `indexing` reads it from the folders

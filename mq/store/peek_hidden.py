@@ -19,7 +19,8 @@ from mq.spool.folders import Spool
 from mq.spool.queue.listing import find_key
 from mq.store.answer_memory import Share
 from mq.store.context import Workspace, no_message
-from mq.store.peek import PeekedMessage, close_peeked, closing_if_refused, gather, peek_in
+from mq.store.peek import closing_if_refused
+from mq.store.peeked_message import PeekedMessage, close_peeked, gather, peek_in
 
 log = structlog.get_logger(__name__)
 

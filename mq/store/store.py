@@ -27,8 +27,8 @@ from mq.store.health import StoreHealth
 from mq.store.joint import ForAll, JointOperation
 from mq.store.joint_removals import JointRemovals
 from mq.store.move import MovedMessages, Moving
-from mq.store.peek import PeekedMessage
 from mq.store.peek_hidden import HiddenAsk, HiddenPeeks
+from mq.store.peeked_message import PeekedMessage, close_peeked
 from mq.store.publishing.own_id import Ids, check_publish_under
 from mq.store.publishing.publish import MAX_BATCHES_AT_ONCE, Draft, Entry, Published
 from mq.store.publishing.publisher import Publisher
@@ -229,7 +229,7 @@ class Store:
         if state is not State.READY:
             return await self._hidden_peeks.peek(HiddenAsk(queue, state, limit, share), after)
         ready = peek.peek(self._work, queue, limit, after, share)
-        return await self._committer.run(ready, partial(peek.close_peeked, self._work.files))
+        return await self._committer.run(ready, partial(close_peeked, self._work.files))
 
     async def peek_at(self, queue: QueueName, message_id: MessageId) -> PeekedMessage:
         """Look at a message: ready, leased or delayed. The caller closes it. Raises QueueNotFound,

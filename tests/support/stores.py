@@ -14,7 +14,7 @@ from mq.config import SMALL_BODY_BYTES, ServerConfig
 from mq.disk.files import Files
 from mq.names import MessageId, QueueName
 from mq.store.opening import open_store
-from mq.store.peek import PeekedMessage
+from mq.store.peeked_message import PeekedMessage
 from mq.store.publishing.publish import Draft, Entry, Published
 from mq.store.receiving.received_message import Received
 from mq.store.store import Store

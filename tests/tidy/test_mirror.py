@@ -96,6 +96,7 @@ ELSEWHERE = {
     "store/index/test_ready_queues.py": "mq/store/indexing",
     "store/test_maintenance.py": "mq/store/opening",
     "store/test_open_files.py": "mq/store/bodies",
+    "store/test_peek.py": "mq/store/peeked_message",
     "store/test_peek_hidden.py": "mq/spool/queue/hidden mq/store/index/hidden_index"
     " mq/store/index/hidden_window",
     "store/test_store.py": "mq/store/context mq/store/publishing/publisher"
