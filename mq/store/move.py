@@ -26,7 +26,7 @@ from mq.store.holding import once_unlocked
 from mq.store.indexing import MAX_LISTINGS, being_made_again, listing
 from mq.store.publishing.twins import has_another, lock_ids
 from mq.store.receiving.lease import Place, place_in
-from mq.store.receiving.receive import MOST_FAILURES
+from mq.store.receiving.oldest import MOST_FAILURES
 
 MOVES_AT_ONCE = 32
 """How many messages are moved before other requests have their turn."""

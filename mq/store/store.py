@@ -21,7 +21,6 @@ from mq.spool.queue.queue_settings import QueueSettings
 from mq.store import bodies, by_id, move_many, peek, queues, settings, visibility
 from mq.store.answer_memory import AnswerMemory, MayShare
 from mq.store.background import Background
-from mq.store.by_id import Guard
 from mq.store.context import Workspace
 from mq.store.health import StoreHealth
 from mq.store.joint import ForAll, JointOperation
@@ -34,7 +33,8 @@ from mq.store.publishing.publish import MAX_BATCHES_AT_ONCE, Draft, Entry, Publi
 from mq.store.publishing.publisher import Publisher
 from mq.store.purge import purge
 from mq.store.receiving.fetches import Fetches, LongPoll, Receive
-from mq.store.receiving.receive import Ask, receive_some
+from mq.store.receiving.oldest import Ask
+from mq.store.receiving.receive import receive_some
 from mq.store.receiving.received_message import Received
 from mq.store.remove_many import removal, remove_many
 from mq.store.settings import NO_CHANGES
@@ -183,14 +183,14 @@ class Store:
         queue: QueueName,
         message_id: MessageId,
         visibility_seconds: float | None,
-        guard: Guard | None = None,
+        guard: by_id.Guard | None = None,
     ) -> Received:
         """Take that message, or prolong its lease under a guard; see `mq.store.by_id`. Raises
         QueueNotFound, MessageNotFound, LeaseMismatch, StoreUnavailable."""
         return await self._fetches.take(queue, message_id, _ns(visibility_seconds), guard)
 
     async def release_by_id(
-        self, queue: QueueName, message_id: MessageId, guard: Guard | None = None
+        self, queue: QueueName, message_id: MessageId, guard: by_id.Guard | None = None
     ) -> None:
         """Put that message back into its queue. If a crash undoes that, the message comes back when
         it is due. Raises what `take` raises."""
@@ -283,7 +283,7 @@ class Store:
         return await self._committer.run(move_many.move_ready(self._work, moving, limit))
 
     async def move_by_id(
-        self, moving: Moving, ids: Sequence[MessageId], guard: Guard | None = None
+        self, moving: Moving, ids: Sequence[MessageId], guard: by_id.Guard | None = None
     ) -> list[MQError | None]:
         """Move these messages, whatever their state; with a guard, only those that it admits.
         Returns what is wrong with each, None for those that are moved. Raises InvalidRequest,

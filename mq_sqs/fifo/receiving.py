@@ -12,14 +12,8 @@ from mq.store.answer_memory import AnswerRoom
 from mq.store.context import Workspace
 from mq.store.expiry import expire_some, expiring
 from mq.store.indexing import MAX_LISTINGS, listing
-from mq.store.receiving.receive import (
-    PASSED,
-    Ask,
-    check_bodies,
-    close_all,
-    give_back,
-    taken_from,
-)
+from mq.store.receiving.oldest import PASSED, Ask
+from mq.store.receiving.receive import check_bodies, close_all, give_back, taken_from
 from mq.store.receiving.received_message import Received
 from mq.store.receiving.taking import Taker
 from mq.store.settings import visibility_ns

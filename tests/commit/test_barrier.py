@@ -17,7 +17,8 @@ from mq.disk.libc import BEGIN, WHOLE
 from mq.lifecycle import FIXED_FOLDERS, Folder
 from mq.spool.folders import Spool
 from mq.store.publishing.batch import publish_batch
-from mq.store.receiving.receive import Ask, receive_some
+from mq.store.receiving.oldest import Ask
+from mq.store.receiving.receive import receive_some
 from mq.store.remove_many import remove_many
 from tests.support.faults import WatchedFiles
 from tests.support.stores import ORDERS, batch_of, draft_of

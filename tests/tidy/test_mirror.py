@@ -64,7 +64,7 @@ ELSEWHERE = {
     "http/receive/test_peek.py": "mq/web/peeking",
     "http/receive/test_release.py": "mq/store/release",
     "http/receive/test_receive.py": "mq/times mq/web/receiving mq/web/downloads"
-    " mq/store/receiving/receive",
+    " mq/store/receiving/receive mq/store/receiving/oldest",
     "http/remove": "mq/web/removing",
     "http/test_gone_clients.py": "mq/web/presence",
     "http/test_http_server.py": "mq/web/connection",

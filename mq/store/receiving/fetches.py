@@ -17,7 +17,8 @@ from mq.store import by_id
 from mq.store.by_id import Guard
 from mq.store.context import Workspace
 from mq.store.receiving.joint_receives import JointReceives
-from mq.store.receiving.receive import Ask, receive_some
+from mq.store.receiving.oldest import Ask
+from mq.store.receiving.receive import receive_some
 from mq.store.receiving.received_message import Received
 from mq.store.receiving.waiting import Waiter
 from mq.store.receiving.watching import Watching

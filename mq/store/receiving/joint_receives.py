@@ -15,7 +15,8 @@ from mq.spool.message.held import Lost
 from mq.store.context import Workspace
 from mq.store.joint import Joint, by_queue
 from mq.store.receiving.lease_each import lease_each
-from mq.store.receiving.receive import Ask, check_bodies, lease_some, receive_some
+from mq.store.receiving.oldest import Ask
+from mq.store.receiving.receive import check_bodies, lease_some, receive_some
 from mq.store.receiving.received_message import Received
 from mq.store.receiving.watching import Watching
 

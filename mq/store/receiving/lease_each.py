@@ -16,7 +16,8 @@ from mq.spool.message.held import Lost
 from mq.store.answer_memory import AnswerRoom
 from mq.store.context import Workspace, refuse_fifo
 from mq.store.expiry import expire_some
-from mq.store.receiving.receive import PASSED, Ask, close_all, drop_late, next_some, restore
+from mq.store.receiving.oldest import PASSED, Ask, next_some, restore
+from mq.store.receiving.receive import close_all, drop_late
 from mq.store.receiving.received_message import Received
 from mq.store.receiving.taking import Taken, Taker
 from mq.store.receiving.usual import Usual, close_usual

@@ -2,57 +2,27 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
-
-import structlog
 
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import InWorker, Operation
-from mq.disk.file_work import FileWork
 from mq.lifecycle import Folder
-from mq.names import MessageId, QueueName, order_key
+from mq.names import QueueName
 from mq.spool.message.held import Lost
-from mq.store.answer_memory import AnswerRoom, Share
 from mq.store.context import Workspace, refuse_fifo
 from mq.store.expiry import expire_some, expiring
 from mq.store.holding import hold
-from mq.store.index.ready_queue import ReadyQueue
 from mq.store.indexing import MAX_LISTINGS, listing
 from mq.store.receiving.lease import check_large, set_aside_leased
+from mq.store.receiving.oldest import Ask, take_one, take_some
 from mq.store.receiving.received_message import BODY, VISIBLE_NS, Received
-from mq.store.receiving.taking import Taker
 from mq.store.release import put_back_or_log
 from mq.store.settings import visibility_ns
-
-log = structlog.get_logger(__name__)
 
 _MAX_LATE = 10
 """After this many leases that ended before the message could be delivered, a fetch ends empty: its
 visibility timeout is too short for this disk."""
-
-_AT_ONCE = 64
-"""This many are taken in one go: all of them are open together, with their small bodies in
-memory."""
-
-MOST_FAILURES = 8
-"""This many messages that cannot be read, one after the other, are a fault of the disk."""
-
-PASSED = (None, Lost.BUSY)
-"""What becomes of a message that stays in the queue, and goes back into its index."""
-
-
-class Ask(NamedTuple):
-    """The request of a fetch: up to `limit` messages, each hidden for `visibility_ns` (None means
-    as long as the queue or the server says). The oldest `leave` messages are for those who asked
-    before. `share` says how many bytes of bodies there is memory for."""
-
-    visibility_ns: int | None = None
-    limit: int = 1
-    leave: int = 0
-    share: Share | None = None
 
 
 def receive(
@@ -104,9 +74,9 @@ def lease_some(work: Workspace, queue: QueueName, ask: Ask) -> Operation[list[Re
             if hidden_ns is None:
                 hidden_ns = visibility_ns(work, settings)
             taken, was_busy = (
-                _take_some(work, queue, ready, ask, hidden_ns)
+                take_some(work, queue, ready, ask, hidden_ns)
                 if ask.limit > 1
-                else (yield from _take_one(work, queue, ready, ask, hidden_ns))
+                else (yield from take_one(work, queue, ready, ask, hidden_ns))
             )
             if taken:
                 try:
@@ -175,122 +145,6 @@ def give_back(work: Workspace, taken: Sequence[Received]) -> None:
     for each in taken:
         each.close(work.files)
         put_back_or_log(work, each)
-
-
-def _take_one(
-    work: Workspace, queue: QueueName, ready: ReadyQueue, ask: Ask, hidden_ns: int
-) -> FileWork[tuple[list[Received], bool]]:
-    """Do what `_take_some` does, for one message: its file calls are made with those of the round.
-    One that the disk cannot read is passed over too, if it can read a later one."""
-    passed: list[MessageId] = []
-    failures: list[OSError] = []
-    was_busy = False
-    taker = Taker(work, queue, hidden_ns)
-    try:
-        while (message_id := _next(work, ready, ask.leave)) is not None:
-            ready.begin_taking(message_id)
-            came_again = False
-            try:
-                outcome = yield from taker.take(message_id)
-            except OSError as error:
-                failures.append(error)
-                if error.errno != errno.EIO or len(failures) == MOST_FAILURES:
-                    raise
-                work.report(f"{Folder.QUEUES}/{queue}/{message_id}", str(error.strerror))
-                passed.append(message_id)
-                ready.discard(message_id)  # It is back, and would come next again.
-                continue
-            finally:
-                came_again = ready.end_taking(message_id)
-            if isinstance(outcome, Received):
-                return [outcome], was_busy
-            was_busy = was_busy or outcome is Lost.BUSY
-            if outcome in PASSED or came_again:
-                passed.append(message_id)
-            elif outcome is Lost.GONE:
-                # Another process takes messages too, and events of what it took wait to be read.
-                work.ready.drain()
-        if failures:
-            raise failures[0]
-        return [], was_busy
-    finally:
-        if passed:
-            restore(work, queue, passed)
-
-
-def _take_some(
-    work: Workspace, queue: QueueName, ready: ReadyQueue, ask: Ask, hidden_ns: int
-) -> tuple[list[Received], bool]:
-    """Go through the index until enough messages are taken, or it has run dry. Returns them, and
-    whether others held some. The file calls are made in one go.
-
-    An error in one message costs that message alone: it is reported once and passed over.
-    """
-    taken: list[Received] = []
-    passed: list[MessageId] = []
-    was_busy, is_in_order, used = False, True, 0
-    taker = Taker(work, queue, hidden_ns)
-    try:
-        while len(taken) < ask.limit:
-            # What comes back while the receive is in work may be older than what it has taken.
-            is_in_order = is_in_order and not (taken and len(ready) <= ask.leave)
-            ids = next_some(work, ready, ask.leave, min(ask.limit - len(taken), _AT_ONCE))
-            if not ids:
-                break
-            room = AnswerRoom(used if taken else None, ask.share)
-            outcomes = taker.take_together(ids, room)
-            some = [each for each in outcomes if isinstance(each, Received)]
-            used = room.used
-            taken += some
-            if len(some) < len(outcomes):
-                was_busy = was_busy or Lost.BUSY in outcomes
-                passed += [each for each, how in zip(ids, outcomes, strict=True) if how in PASSED]
-                _raise_first(outcomes)
-                if Lost.GONE in outcomes:
-                    work.ready.drain()
-                    is_in_order = False
-            if room.is_full:
-                break
-    except OSError as error:
-        if not taken:
-            raise
-        log.error("fetch ended early", queue=queue, error=str(error))
-    finally:
-        if ask.share is not None:
-            ask.share.hold_bodies(used)
-        restore(work, queue, passed)
-    if not is_in_order:
-        taken.sort(key=lambda each: order_key(each.message_id, each.published_ns))
-    return taken, was_busy
-
-
-def restore(work: Workspace, queue: QueueName, passed: Sequence[MessageId]) -> None:
-    """Put messages back that are still there, as far as the index can know."""
-    for message_id in passed:
-        work.ready.restore(queue, message_id)
-
-
-def _raise_first(outcomes: Sequence[object]) -> None:
-    for each in outcomes:
-        if isinstance(each, Exception):
-            raise each
-
-
-def _next(work: Workspace, ready: ReadyQueue, leave: int) -> MessageId | None:
-    ids = next_some(work, ready, leave, 1)
-    return ids[0] if ids else None
-
-
-def next_some(work: Workspace, ready: ReadyQueue, leave: int, limit: int) -> list[MessageId]:
-    """Return the next messages to try, up to `limit`, or none when the index, with all events taken
-    in, has run dry. Beside other servers the index first learns what they took: an event costs a
-    tenth of a lost race."""
-    peers = work.config.peers
-    if peers:
-        work.ready.drain_once()
-    if len(ready) <= leave:
-        work.ready.drain()
-    return ready.pop_some(min(limit, len(ready) - leave), peers + 1)
 
 
 def close_all(work: Workspace, taken: Sequence[Received]) -> None:
