@@ -10,18 +10,14 @@ from urllib.parse import urlencode
 from mq.client import arguments
 from mq.client.answers import (
     document_in,
-    lease_seconds,
     read_counts,
     read_deliveries,
     read_delivery,
-    read_failures,
-    read_lease,
     read_peeked,
-    read_visible_at,
     unexpected,
 )
-from mq.client.arguments import MOST_BYTES_OF_IDS, split_ids
-from mq.client.errors import ClientError, LeaseLost, MessageNotFound, QueueNotFound
+from mq.client.by_id import GONE
+from mq.client.errors import ClientError
 from mq.client.messages import (
     Counts,
     Delivery,
@@ -45,23 +41,15 @@ from mq.client.retries import (
 )
 from mq.client.settings import SettingValue, setting_text, settings_in
 from mq.client.wire import ClientPause, Operation, Request, query
-from mq.config import MAX_BATCH_BYTES, MAX_BATCH_LINES, MAX_REMOVALS, MAX_WAIT_SECONDS
+from mq.config import MAX_BATCH_BYTES, MAX_BATCH_LINES, MAX_WAIT_SECONDS
 from mq.lines.ndjson import MEDIA_TYPE
 from mq.names import MessageId, QueueName
 
 _LONGEST_PURGE_SECONDS = 300.0
 """The server may take this long for millions of messages."""
 
-REMOVED = frozenset({202})
-RELEASED = frozenset({204})
 _MADE = frozenset({200, 201})
 _DELETED = frozenset({200})
-_REMOVED_MANY = frozenset({202, 207})
-"""The statuses of a removal of several messages: of all, or of those that its lines name."""
-GONE = (MessageNotFound, QueueNotFound)
-"""The answers to a removal that an earlier try has done."""
-ENDED = (*GONE, LeaseLost)
-"""The answers to a release whose lease an earlier try has ended."""
 
 
 def create_queue(
@@ -187,90 +175,6 @@ def peek(
     request = Request("GET", f"/{queue}/messages?peek&max={most}{behind}{of_state}")
     answer = yield from ask(context, request)
     return [] if answer.status == 204 else read_peeked(answer)
-
-
-def remove(context: Context, queue: QueueName, message_id: str) -> Operation[None]:
-    target = f"/{queue}/messages/{arguments.message_id('message_id', message_id)}"
-    yield from ask(context, Request("DELETE", target, done=REMOVED), GONE)
-
-
-def acknowledge(context: Context, delivery: Delivery) -> Operation[None]:
-    """Remove a message under its lease. Raises LeaseLost if the lease is not the current one, or
-    the message is gone."""
-    target = f"/{delivery.queue}/messages/{delivery.id}"
-    request = Request("DELETE", target, headers=_guard(delivery), done=REMOVED)
-    try:
-        yield from ask(context, request, GONE)
-    except (MessageNotFound, QueueNotFound) as error:
-        raise _lost(error) from None
-
-
-def acknowledge_many(
-    context: Context, queue: QueueName, leases: Mapping[str, str]
-) -> Operation[dict[str, ClientError]]:
-    """Remove messages under their leases. Returns those that were not removed, each with the
-    reason: LeaseLost or MessageNotFound."""
-    failed: dict[str, ClientError] = {}
-    for ids in split_ids(arguments.leases_by_id(leases), MAX_REMOVALS, MOST_BYTES_OF_IDS):
-        target = f"/{queue}/messages/{','.join(ids)}"
-        matched = ", ".join(f'"{leases[each]}"' for each in ids)
-        request = Request("DELETE", target, headers={"If-Match": matched}, done=_REMOVED_MANY)
-        try:
-            answer = yield from ask(context, request, GONE)
-        except (LeaseLost, MessageNotFound) as error:
-            # The answer for a single id has no lines.
-            failed[ids[0]] = error
-            continue
-        if answer.status == 207:
-            failed |= read_failures(answer, ids)
-    return failed
-
-
-def release(context: Context, delivery: Delivery, delay: float) -> Operation[None]:
-    """Give a message back. Without a delay the lease ends now; with one it ends by itself after the
-    delay. Raises TypeError for a delay that is not a number, and ValueError for one
-    below 0."""
-    arguments.seconds("delay", delay)
-    if delay < 0:
-        raise ValueError(f"delay={delay!r}: give 0 or more seconds")
-    if delay > 0:
-        return (yield from extend(context, delivery, delay))
-    try:
-        yield from ask(context, replace(_by_id(delivery, 0), done=RELEASED), ENDED)
-    except (MessageNotFound, QueueNotFound) as error:
-        raise _lost(error) from None
-
-
-def extend(context: Context, delivery: Delivery, visibility: float | None) -> Operation[None]:
-    """Let the lease last for `visibility` seconds from now on; None means the server's usual time.
-    Changes `delivery`. Raises LeaseLost as `acknowledge` does, and ValueError for 0: to the server
-    that is a release."""
-    if visibility == 0:
-        raise ValueError("visibility: a lease lasts for more than 0 seconds; use release to end it")
-    began_at = context.clock()
-    try:
-        answer = yield from ask(context, _by_id(delivery, visibility))
-    except (MessageNotFound, QueueNotFound) as error:
-        raise _lost(error) from None
-    delivery.visible_at = read_visible_at(answer)
-    # If the server's file system has no extended attributes, every extension is a new lease.
-    delivery.lease = read_lease(answer)
-    if visibility is None:
-        visibility, began_at = lease_seconds(answer, delivery.visible_at), answer.came_at
-    delivery.lease_seconds, delivery.leased_at = visibility, began_at
-
-
-def _by_id(delivery: Delivery, visibility: float | None) -> Request:
-    target = f"/{delivery.queue}/messages{query(delivery.id, visibility=visibility)}"
-    return Request("GET", target, headers=_guard(delivery), wants_body=False)
-
-
-def _guard(delivery: Delivery) -> dict[str, str]:
-    return {"If-Match": f'"{delivery.lease}"'}
-
-
-def _lost(error: ClientError) -> LeaseLost:
-    return LeaseLost(str(error), error.problem)
 
 
 def _id_of(context: Context, message: NewMessage) -> MessageId:

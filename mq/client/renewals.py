@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Never
 
+from mq.client.by_id import extend
 from mq.client.errors import ClientError, LeaseLost
 from mq.client.messages import Delivery
-from mq.client.operations import extend
 from mq.client.retries import Context
 from mq.client.wire import ClientPause, Operation
 

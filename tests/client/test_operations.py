@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from mq.client import LeaseLost, Refused, UnexpectedAnswer, moves, operations
+from mq.client import LeaseLost, Refused, UnexpectedAnswer, by_id, moves, operations
 from mq.client.messages import Delivery
 from mq.client.renewals import renew
 from mq.client.retries import Context
@@ -32,8 +32,8 @@ def test_gone_after_an_unknown_outcome_is_done(
     not_found = problem(404, "message-not-found")
 
     made: list[Callable[[], Operation[None]]] = [
-        lambda: operations.acknowledge(context, delivery),
-        lambda: operations.remove(context, ORDERS, "id-1"),
+        lambda: by_id.acknowledge(context, delivery),
+        lambda: by_id.remove(context, ORDERS, "id-1"),
         lambda: operations.delete_queue(context, ORDERS),
     ]
     for make in made:
@@ -50,10 +50,10 @@ def test_a_lease_is_lost_whatever_took_it(
     context: Context, clock: PlayedClock, delivery: Delivery, given: ServerAnswer
 ) -> None:
     made: list[Callable[[], Operation[None]]] = [
-        lambda: operations.acknowledge(context, delivery),
-        lambda: operations.release(context, delivery, 0),
-        lambda: operations.release(context, delivery, 5),
-        lambda: operations.extend(context, delivery, 5),
+        lambda: by_id.acknowledge(context, delivery),
+        lambda: by_id.release(context, delivery, 0),
+        lambda: by_id.release(context, delivery, 5),
+        lambda: by_id.extend(context, delivery, 5),
         lambda: renew(context, delivery, None),
     ]
     for make in made:
@@ -70,8 +70,8 @@ def test_gone_after_a_try_that_was_never_sent_is_not_done(
     not_found = problem(404, "message-not-found")
 
     made: list[Callable[[], Operation[None]]] = [
-        lambda: operations.acknowledge(context, delivery),
-        lambda: operations.remove(context, ORDERS, "id-1"),
+        lambda: by_id.acknowledge(context, delivery),
+        lambda: by_id.remove(context, ORDERS, "id-1"),
         lambda: operations.delete_queue(context, ORDERS),
     ]
     for make in made:
@@ -84,7 +84,7 @@ def test_gone_after_a_try_that_was_never_sent_is_not_done(
 def test_the_shortest_lease_is_no_release(
     context: Context, clock: PlayedClock, delivery: Delivery, seconds: float
 ) -> None:
-    for make in (operations.extend, operations.release):
+    for make in (by_id.extend, by_id.release):
         asked = Played(make(context, delivery, seconds), clock, extended()).requests[0].target
 
         assert 0 < float(asked.partition("visibility=")[2]) < 1e-6
@@ -95,7 +95,7 @@ def test_a_lease_without_a_length_is_refused_before_it_is_sent(
     context: Context, delivery: Delivery, seconds: float
 ) -> None:
     with pytest.raises(ValueError, match="release"):
-        next(operations.extend(context, delivery, seconds))
+        next(by_id.extend(context, delivery, seconds))
 
 
 NOT_HERE = answer(404, b"<html>default backend - 404</html>")
@@ -107,12 +107,12 @@ def test_a_proxy_that_does_not_know_the_server_says_nothing_of_an_earlier_try(
     context: Context, clock: PlayedClock, delivery: Delivery, lost: object
 ) -> None:
     made: list[Callable[[], Operation[object]]] = [
-        lambda: operations.acknowledge(context, delivery),
-        lambda: operations.acknowledge_many(context, ORDERS, {"id-1": delivery.lease}),
-        lambda: operations.acknowledge_many(context, ORDERS, {"a": "0", "b": "1"}),
-        lambda: operations.remove(context, ORDERS, "id-1"),
+        lambda: by_id.acknowledge(context, delivery),
+        lambda: by_id.acknowledge_many(context, ORDERS, {"id-1": delivery.lease}),
+        lambda: by_id.acknowledge_many(context, ORDERS, {"a": "0", "b": "1"}),
+        lambda: by_id.remove(context, ORDERS, "id-1"),
         lambda: operations.delete_queue(context, ORDERS),
-        lambda: operations.release(context, delivery, 0),
+        lambda: by_id.release(context, delivery, 0),
         lambda: moves.move_many(context, ORDERS, delivery.queue, ["id-1"], None),
     ]
     for make in made:
@@ -120,7 +120,7 @@ def test_a_proxy_that_does_not_know_the_server_says_nothing_of_an_earlier_try(
             Played(make(), clock, lost, NOT_HERE)
 
 
-@pytest.mark.parametrize("settle", [operations.acknowledge, partial(operations.release, delay=0)])
+@pytest.mark.parametrize("settle", [by_id.acknowledge, partial(by_id.release, delay=0)])
 def test_a_page_of_another_web_server_settles_nothing(
     context: Context,
     clock: PlayedClock,
@@ -137,6 +137,6 @@ def test_a_page_of_another_web_server_settles_nothing(
 def test_a_release_that_an_earlier_try_has_done_is_done(
     context: Context, clock: PlayedClock, delivery: Delivery, given: ServerAnswer
 ) -> None:
-    played = Played(operations.release(context, delivery, 0), clock, GONE, given)
+    played = Played(by_id.release(context, delivery, 0), clock, GONE, given)
 
     assert len(played.requests) == 2

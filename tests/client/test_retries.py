@@ -18,6 +18,7 @@ from mq.client import (
     Unauthorized,
     Unavailable,
     UnexpectedAnswer,
+    by_id,
     moves,
     operations,
 )
@@ -147,8 +148,8 @@ def test_what_would_fail_again_is_not_sent_again(
         (lambda context: operations.peek(context, ORDERS, 9, None), answer(200, b'{"id": "1"}')),
         (lambda context: operations.publish_many(context, ORDERS, [NewMessage("x")]), answer(201)),
         (lambda context: operations.publish_many(context, ORDERS, [NewMessage("x")]), WELCOME),
-        (lambda context: operations.remove(context, ORDERS, "1"), WELCOME),
-        (lambda context: operations.acknowledge_many(context, ORDERS, {"1": "2"}), WELCOME),
+        (lambda context: by_id.remove(context, ORDERS, "1"), WELCOME),
+        (lambda context: by_id.acknowledge_many(context, ORDERS, {"1": "2"}), WELCOME),
         (lambda context: moves.move_many(context, ORDERS, ORDERS, ["1"], None), WELCOME),
     ],
 )

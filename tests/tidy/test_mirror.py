@@ -32,7 +32,7 @@ ELSEWHERE = {
     "client": "mq/client/aio mq/client/blocking mq/client/received",
     "client/test_access.py": "mq/client/problems",
     "client/test_messages.py": "mq/client/answers mq/client/settings",
-    "client/test_operations.py": "mq/client/moves",
+    "client/test_operations.py": "mq/client/by_id mq/client/moves",
     "client/test_retries.py": "mq/client/wire",
     "client/test_wrong_addresses.py": "mq/client/connection",
     "commit/test_ends.py": "mq/commit/awaited mq/commit/memory mq/commit/operation",

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Self
 
-from mq.client import moves, operations
+from mq.client import by_id, moves
 from mq.client.aio.session import AsyncSession
 from mq.client.arguments import queue_name
 from mq.client.errors import ClientError, LeaseLost
@@ -37,12 +37,12 @@ class AsyncMessage(ReceivedMessage):
 
     async def ack(self) -> None:
         """Remove the message for good. Raises LeaseLost if another receiver has or had it."""
-        await self._settle(operations.acknowledge(self._session.context, self.delivery))
+        await self._settle(by_id.acknowledge(self._session.context, self.delivery))
 
     async def release(self, delay: float = 0.0) -> None:
         """Give the message back, so that it is ready at once or in `delay` seconds. Raises
         LeaseLost."""
-        await self._settle(operations.release(self._session.context, self.delivery, delay))
+        await self._settle(by_id.release(self._session.context, self.delivery, delay))
 
     async def move(self, queue: str, *, reason: str | None = None) -> None:
         """Move the message to another queue, where it is ready. With a reason it is a dead letter
@@ -56,7 +56,7 @@ class AsyncMessage(ReceivedMessage):
         the server's `--visibility` says. Renewals in a block are of that length from then on.
         Raises LeaseLost."""
         async with self._unrenewed():
-            await self._run(operations.extend(self._session.context, self.delivery, visibility))
+            await self._run(by_id.extend(self._session.context, self.delivery, visibility))
             self.delivery.visibility = visibility
 
     def renewing(self) -> AsyncRenewal:
@@ -68,9 +68,7 @@ class AsyncMessage(ReceivedMessage):
         """Release the message if that can be done soon. If not, it returns when the lease is
         over."""
         await self._renewal.end()
-        await self._settle_soon(
-            operations.release(self._hurried(), self.delivery, delay), "released"
-        )
+        await self._settle_soon(by_id.release(self._hurried(), self.delivery, delay), "released")
         # Even if this fails, a message that is given back is not acknowledged.
         self.is_settled = True
 
@@ -124,7 +122,7 @@ class AsyncMessage(ReceivedMessage):
         except asyncio.CancelledError:
             # The block has handled the message. What was cut off here may not be done.
             if kind is None and self.is_to_settle and self.lost is None:
-                hurried = operations.acknowledge(self._hurried(), self.delivery)
+                hurried = by_id.acknowledge(self._hurried(), self.delivery)
                 await self._settle_soon(hurried, "acknowledged")
             raise
         finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
-from mq.client import moves, operations
+from mq.client import by_id, moves, operations
 from mq.client.aio.message import AsyncMessage
 from mq.client.aio.session import AsyncSession
 from mq.client.aio.worker import AsyncWorker
@@ -173,14 +173,12 @@ class AsyncQueue:
         the message, MessageNotFound if it is gone, Unavailable if another process holds it. Raises
         QueueNotFound, and Unavailable if there is only one id.
         """
-        return await self._session.run(
-            operations.acknowledge_many(self._context, self.name, leases)
-        )
+        return await self._session.run(by_id.acknowledge_many(self._context, self.name, leases))
 
     async def remove(self, message_id: str) -> None:
         """Remove a message for good, even if it is leased. To remove a message that you received,
         use its `ack`. Raises MessageNotFound."""
-        await self._session.run(operations.remove(self._context, self.name, message_id))
+        await self._session.run(by_id.remove(self._context, self.name, message_id))
 
     def worker(
         self,

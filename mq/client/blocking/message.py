@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
-from mq.client import moves, operations
+from mq.client import by_id, moves
 from mq.client.arguments import queue_name
 from mq.client.blocking.session import Session
 from mq.client.errors import ClientError, LeaseLost
@@ -37,12 +37,12 @@ class Message(ReceivedMessage):
 
     def ack(self) -> None:
         """Remove the message for good. Raises LeaseLost if another receiver has or had it."""
-        self._settle(operations.acknowledge(self._session.context, self.delivery))
+        self._settle(by_id.acknowledge(self._session.context, self.delivery))
 
     def release(self, delay: float = 0.0) -> None:
         """Give the message back, so that it is ready at once or in `delay` seconds. Raises
         LeaseLost."""
-        self._settle(operations.release(self._session.context, self.delivery, delay))
+        self._settle(by_id.release(self._session.context, self.delivery, delay))
 
     def move(self, queue: str, *, reason: str | None = None) -> None:
         """Move the message to another queue, where it is ready. With a reason it is a dead letter
@@ -56,7 +56,7 @@ class Message(ReceivedMessage):
         the server's `--visibility` says. Renewals in a block are of that length from then on.
         Raises LeaseLost."""
         with self._unrenewed():
-            self._run(operations.extend(self._session.context, self.delivery, visibility))
+            self._run(by_id.extend(self._session.context, self.delivery, visibility))
             self.delivery.visibility = visibility
 
     def renewing(self) -> Renewal:
@@ -70,7 +70,7 @@ class Message(ReceivedMessage):
         hurried = self._session.context.within(GIVE_BACK_SECONDS)
         self._renewal.end()
         try:
-            self._settle(operations.release(hurried, self.delivery, delay))
+            self._settle(by_id.release(hurried, self.delivery, delay))
         except ClientError as error:
             log.warning("message %s of queue %s not released: %s", self.id, self.queue, error)
         # Even if this fails, a message that is given back is not acknowledged.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from mq.client import moves, operations
+from mq.client import by_id, moves, operations
 from mq.client.arguments import queue_name
 from mq.client.blocking.message import Message
 from mq.client.blocking.session import Session
@@ -167,12 +167,12 @@ class Queue:
         the message, MessageNotFound if it is gone, Unavailable if another process holds it. Raises
         QueueNotFound, and Unavailable if there is only one id.
         """
-        return self._session.run(operations.acknowledge_many(self._context, self.name, leases))
+        return self._session.run(by_id.acknowledge_many(self._context, self.name, leases))
 
     def remove(self, message_id: str) -> None:
         """Remove a message for good, even if it is leased. To remove a message that you received,
         use its `ack`. Raises MessageNotFound."""
-        self._session.run(operations.remove(self._context, self.name, message_id))
+        self._session.run(by_id.remove(self._context, self.name, message_id))
 
     def worker(
         self,

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
-from mq.client import moves, operations
+from mq.client import by_id, moves, operations
 from mq.client.answers import counts_in, document_in, unexpected
 from mq.client.blocking.exchange import Exchange
 from mq.client.errors import ClientError, NoAnswer
@@ -162,18 +162,13 @@ class HttpAccess:
     def touch(
         self, queue: QueueName, message_id: MessageId, seconds: float, lease: int | None
     ) -> str:
-        target = f"/{queue}/messages{query(message_id, visibility=seconds)}"
-        headers = _if_match(lease) or {"If-Match": "*"}
+        tag = _tag(lease) or by_id.ANY_LEASE
         with self._failures():
-            # The answer has the body too, which is not needed here.
-            answer = self._ask(Request("GET", target, headers=headers, wants_body=False))
-            return header_of(answer, "X-Visible-At")
+            prolonging = by_id.prolong(self._session.context, queue, message_id, seconds, tag)
+            return header_of(self._session.run(prolonging), "X-Visible-At")
 
     def release(self, queue: QueueName, message_id: MessageId, lease: int | None) -> None:
-        target = f"/{queue}/messages?id={message_id}&visibility=0"
-        with self._failures():
-            done = operations.RELEASED
-            self._ask(Request("GET", target, headers=_if_match(lease), done=done), operations.ENDED)
+        self._run(by_id.release_now(self._session.context, queue, message_id, _tag(lease)))
 
     def move(
         self, source: QueueName, target: QueueName, limit: int, reason: str | None
@@ -191,18 +186,14 @@ class HttpAccess:
         lease: int | None,
     ) -> None:
         with self._failures():
-            context, tag = self._session.context, None if lease is None else f"{lease:016x}"
-            moving = moves.move_many(context, target, source, [message_id], reason, lease=tag)
+            moving = moves.move_many(
+                self._session.context, target, source, [message_id], reason, lease=_tag(lease)
+            )
             for error in self._session.run(moving).values():
                 raise error
 
     def remove(self, queue: QueueName, message_id: MessageId, lease: int | None) -> None:
-        target = f"/{queue}/messages/{message_id}"
-        with self._failures():
-            done = operations.REMOVED
-            self._ask(
-                Request("DELETE", target, headers=_if_match(lease), done=done), operations.GONE
-            )
+        self._run(by_id.remove(self._session.context, queue, message_id, _tag(lease)))
 
     def peek(
         self, queue: QueueName, limit: int, state: State = State.READY
@@ -245,8 +236,8 @@ class HttpAccess:
             exchange = self._message_under_way = self._session.begin(request)
             return None if exchange.accepted().status == 204 else message_of(exchange)
 
-    def _ask(self, request: Request, done_if: tuple[type[ClientError], ...] = ()) -> ServerAnswer:
-        return self._session.run(ask(self._session.context, request, done_if))
+    def _ask(self, request: Request) -> ServerAnswer:
+        return self._session.run(ask(self._session.context, request))
 
     def _run(self, operation: Operation[T]) -> T:
         with self._failures():
@@ -281,5 +272,5 @@ def _chunks(first: bytes, rest: Readable) -> Iterator[bytes]:
         chunk = rest.read(CHUNK_BYTES)
 
 
-def _if_match(lease: int | None) -> dict[str, str]:
-    return {} if lease is None else {"If-Match": f'"{lease:016x}"'}
+def _tag(lease: int | None) -> str | None:
+    return None if lease is None else f"{lease:016x}"

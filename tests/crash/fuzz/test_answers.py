@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from mq.client import ClientError, Counts, Peeked, moves, operations
+from mq.client import ClientError, Counts, Peeked, by_id, moves, operations
 from mq.client.connection import parse_url
 from mq.client.messages import Delivery, NewMessage
 from mq.client.retries import Context, new_context
@@ -112,7 +112,7 @@ CALLS: dict[str, tuple[Call, int, Mapping[str, object]]] = {
     "receive many": (lambda context: operations.receive_many(context, ORDERS, 9, 0, 5), 200, _LINE),
     "peek": (lambda context: operations.peek(context, ORDERS, 9, None), 200, _LINE),
     "acknowledge many": (
-        lambda context: operations.acknowledge_many(context, ORDERS, {_ID: _LEASE}), 207, _OUTCOME,
+        lambda context: by_id.acknowledge_many(context, ORDERS, {_ID: _LEASE}), 207, _OUTCOME,
     ),
     "move": (lambda context: moves.move(context, ORDERS, RETURNS, 9, None), 200, {"moved": 3}),
     "move many": (
