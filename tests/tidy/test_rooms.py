@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.sources import PACKAGES, REPOSITORY, package_files, parse
+from tests.support.sources import PACKAGES, REPOSITORY, package_files, parse, read_table
 
 MOST_LOOSE_MODULES = 8
 NEEDS_A_MAP = 12
@@ -19,6 +19,10 @@ ROOMS = sorted({path.parent for path in package_files()})
 
 def what_is_said_of(room: Path) -> str:
     return ast.get_docstring(parse(room / "__init__.py")) or ""
+
+
+def path_of(module: str) -> Path:
+    return REPOSITORY / f"{module.replace('.', '/')}.py"
 
 
 def modules_in(room: Path) -> list[str]:
@@ -43,3 +47,16 @@ def test_each_folder_has_a_text() -> None:
     folders = {path.parent for package in PACKAGES for path in (REPOSITORY / package).rglob("*.py")}
 
     assert [folder for folder in folders if not (folder / "__init__.py").exists()] == []
+
+
+def test_the_table_of_what_happens_names_what_is_there() -> None:
+    cells = [where for _, where in read_table("CONTRIBUTING.md", "## Where things happen")]
+    modules = {name for cell in cells for name in re.findall(r"\bmq\w*(?:\.\w+)+", cell)}
+    functions = {found for cell in cells for found in re.findall(r"(\w+) in (mq[\w.]+)", cell)}
+
+    assert [name for name in sorted(modules) if not path_of(name).exists()] == []
+    assert [
+        f"{module}: {function}"
+        for function, module in sorted(functions)
+        if f"def {function}(" not in path_of(module).read_text()
+    ] == []
