@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,7 +11,7 @@ import pytest
 
 from mq.daemon.healthy import command_line
 from tests.support.certificates import Pair, make_certificate
-from tests.support.processes import FreshServer, Process, Server, wait_until
+from tests.support.processes import FreshServer, Process, Server, free_port, wait_until
 
 StartServer = Callable[..., Server]
 
@@ -20,13 +19,6 @@ StartServer = Callable[..., Server]
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
     return make_certificate(tmp_path_factory.mktemp("tls"), "mq.example.org")
-
-
-@pytest.fixture(scope="module")
-def free_port() -> int:
-    """The check reads flags: it cannot know which port 0 became."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return int(listening.getsockname()[1])
 
 
 @pytest.fixture
@@ -50,11 +42,9 @@ def is_healthy(process: Process, **environment: str) -> bool:
     return done.returncode == 0
 
 
-def test_a_server_with_an_admin_listener_is_asked_there(
-    start_server: StartServer, free_port: int
-) -> None:
+def test_a_server_with_an_admin_listener_is_asked_there(start_server: StartServer) -> None:
     """No proxy is asked, whatever the container's variables say."""
-    server = start_server(f"--admin=0.0.0.0:{free_port}", "--insecure")
+    server = start_server(f"--admin=0.0.0.0:{free_port()}", "--insecure")
 
     assert is_healthy(server)
     assert is_healthy(server, http_proxy="http://127.0.0.1:9", HTTP_PROXY="http://127.0.0.1:9")
@@ -62,23 +52,21 @@ def test_a_server_with_an_admin_listener_is_asked_there(
     assert not is_healthy(server)
 
 
-def test_a_server_that_is_not_ready_is_not_healthy(
-    start_server: StartServer, free_port: int
-) -> None:
-    assert not is_healthy(start_server(f"--admin=127.0.0.1:{free_port}", f"--min-free={2**60}"))
+def test_a_server_that_is_not_ready_is_not_healthy(start_server: StartServer) -> None:
+    assert not is_healthy(start_server(f"--admin=127.0.0.1:{free_port()}", f"--min-free={2**60}"))
 
 
 def test_a_certificate_for_another_name_does_not_matter(
-    start_server: StartServer, free_port: int, pair: Pair
+    start_server: StartServer, pair: Pair
 ) -> None:
-    server = start_server(f"--admin=127.0.0.1:{free_port}", *pair.flags())
+    server = start_server(f"--admin=127.0.0.1:{free_port()}", *pair.flags())
 
     assert is_healthy(server, https_proxy="http://127.0.0.1:9")
 
 
 @pytest.mark.parametrize("with_tls", [False, True])
 def test_without_an_admin_listener_the_api_is_asked(
-    start_server: StartServer, free_port: int, pair: Pair, tmp_path: Path, with_tls: bool
+    start_server: StartServer, pair: Pair, tmp_path: Path, with_tls: bool
 ) -> None:
     """A server with tokens too: it answers, if only that one is needed."""
     tokens = tmp_path / "tokens"
@@ -86,16 +74,16 @@ def test_without_an_admin_listener_the_api_is_asked(
     tokens.write_text("a read * kT3vVt9xkq3mP2sYw8LrBg")
     more = pair.flags() if with_tls else ()
 
-    server = start_server(f"--port={free_port}", "--admin=off", f"--token-file={tokens}", *more)
+    server = start_server(f"--port={free_port()}", "--admin=off", f"--token-file={tokens}", *more)
 
     assert is_healthy(server)
 
 
 def test_variables_of_the_server_count(
-    tmp_path: Path, processes: list[Process], free_port: int, pair: Pair
+    tmp_path: Path, processes: list[Process], pair: Pair
 ) -> None:
     server = Process(
-        "mq", f"--root={tmp_path / 'root'}", log=tmp_path / "log", MQ_PORT=str(free_port),
+        "mq", f"--root={tmp_path / 'root'}", log=tmp_path / "log", MQ_PORT=str(free_port()),
         MQ_ADMIN="off", MQ_CERT=str(pair.cert), MQ_KEY=str(pair.key),
     )  # fmt: skip
     processes.append(server)

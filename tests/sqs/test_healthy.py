@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.certificates import make_certificate
-from tests.support.processes import FreshServer, Process, Server
+from tests.support.processes import FreshServer, Process, Server, free_port
 
 
 @pytest.fixture
@@ -31,12 +30,6 @@ def why_not_healthy(process: Process) -> str:
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
     assert (done.returncode == 0) == (done.stderr == "")
     return done.stderr
-
-
-def free_port() -> int:
-    """The check reads flags: it cannot know which port 0 became."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return int(listening.getsockname()[1])
 
 
 def test_a_gateway_is_asked_at_its_admin_listener_over_tls_too(

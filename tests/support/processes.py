@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -101,6 +102,12 @@ class FreshServer(Server):
     """A server whose command line and environment the system shows as they are."""
 
     _start = Process._start
+
+
+def free_port() -> int:
+    """For those who read the flags of a server, and cannot know which port 0 became."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return int(listening.getsockname()[1])
 
 
 def start_mover(root: Path) -> Process:

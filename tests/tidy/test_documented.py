@@ -34,6 +34,7 @@ from mq_mover.cli import mq_mover
 from mq_reaper.cli import mq_reaper
 from mq_sqs.cli import mq_sqs
 from tests.crash.enumeration.rows import ROWS
+from tests.support.flags import options_of
 from tests.support.sources import REPOSITORY, read_table
 
 COMMANDS = {"mq": mq, "mq-mover": mq_mover, "mq-reaper": mq_reaper, "mq-sqs": mq_sqs}
@@ -53,14 +54,6 @@ def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     for command in COMMANDS.values():
         for option in options_of(command):
             monkeypatch.delenv(str(option.envvar), raising=False)
-
-
-def options_of(command: click.Command) -> list[click.Option]:
-    return [
-        option
-        for option in command.params
-        if isinstance(option, click.Option) and option.name != "version"
-    ]
 
 
 def default_of(option: click.Option) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
+from tests.support.flags import options_of
 from tests.support.sessions import ConsoleSession, read_sessions
 from tests.support.sources import REPOSITORY, read_table
 from vsqs import limits
@@ -28,14 +29,6 @@ COMMANDS: dict[str, click.Command] = {
     "vsqspump": vsqspump,
     "vsqssink": vsqssink,
 }
-
-
-def options_of(command: click.Command) -> list[click.Option]:
-    return [
-        option
-        for option in command.params
-        if isinstance(option, click.Option) and option.name != "version"
-    ]
 
 
 def test_every_session_prints_what_the_document_shows(tmp_path: Path) -> None:

@@ -12,13 +12,6 @@ from tests.support.wire import Wire, assert_problem
 UNKNOWN = '"00c0ffee00c0ffee"'
 
 
-@pytest.fixture
-def source(wire: Wire, queue: str) -> str:
-    """A second queue."""
-    wire.request("PUT", f"/{queue}.src")
-    return f"{queue}.src"
-
-
 def test_messages_go_as_they_are_and_take_their_old_place(
     wire: Wire, queue: str, source: str
 ) -> None:

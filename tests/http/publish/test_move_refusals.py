@@ -12,13 +12,6 @@ from tests.support.wire import Wire, assert_problem, request_bytes
 UNKNOWN = '"00c0ffee00c0ffee"'
 
 
-@pytest.fixture
-def source(wire: Wire, queue: str) -> str:
-    """A second queue."""
-    wire.request("PUT", f"/{queue}.src")
-    return f"{queue}.src"
-
-
 # Refusals
 
 

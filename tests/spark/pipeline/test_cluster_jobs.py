@@ -3,15 +3,15 @@ count and by checksum each message arrives once, as it does with a local Spark."
 
 from __future__ import annotations
 
-import hashlib
 import subprocess
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from pyarrow import parquet
 
 from mq.client import Client
+from tests.spark.pipeline.commands import checksum
 from tests.support.packages import JAVA_OPTIONS
 from tests.support.processes import Server
 from tests.support.sources import REPOSITORY
@@ -74,11 +74,6 @@ def submit(master: str, folder: Path, *place: str) -> str:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-4000:]
     return str(done.stdout.splitlines()[-1])
-
-
-def checksum(bodies: Iterable[bytes]) -> str:
-    each = sorted(hashlib.sha256(body).digest() for body in bodies)
-    return hashlib.sha256(b"".join(each)).hexdigest()
 
 
 def assert_each_once(server: Server, folder: Path) -> None:
