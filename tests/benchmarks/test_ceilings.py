@@ -119,14 +119,14 @@ class TracedServer:
 
 
 @pytest.mark.parametrize("disk", [("ext4", 64), ("xfs", 320)])
-def test_single_requests_where_one_log_keeps_all(
+def test_single_requests_make_the_same_calls_where_one_log_keeps_all(
     loop_mount: Callable[..., Path], disk: tuple[str, int]
 ) -> None:
     in_c, in_server = compare_single(loop_mount(*disk), "log")
     assert in_c == in_server, CHANGED
 
 
-def test_single_requests(tmp_path: Path) -> None:
+def test_single_requests_make_the_same_calls_in_c_and_in_the_server(tmp_path: Path) -> None:
     in_c, in_server = compare_single(tmp_path, "each")
     if is_memory(tmp_path):
         del in_c["fsync"]  # there a server has nothing to sync
@@ -145,7 +145,7 @@ def compare_single(folder: Path, sync: str) -> tuple[Counter[str], Counter[str]]
     return calls_in_c(folder, "single", "6", "1", sync), server.close()
 
 
-def test_a_batch(tmp_path: Path) -> None:
+def test_a_batch_makes_the_same_calls_in_c_and_in_the_server(tmp_path: Path) -> None:
     server = TracedServer(tmp_path)
     lines = (json.dumps({"body": BODY.decode()}) + "\n").encode() * 10
     _, published = server.ask("POST", "/bench/messages?batch", lines, "application/x-ndjson")

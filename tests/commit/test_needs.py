@@ -76,7 +76,7 @@ async def test_an_error_of_the_disk_in_a_worker_is_unavailable(run: Run) -> None
         await run(work())
 
 
-async def test_a_pause_ends(run: Run) -> None:
+async def test_an_operation_goes_on_after_its_pause(run: Run) -> None:
     def work() -> Operation[str]:
         yield Pause(0.001)
         yield Pause(0.001)

@@ -50,7 +50,7 @@ def test_ls_lists_every_queue(server: Server, way: str) -> None:
 
 
 @WAYS
-def test_ls_as_documents(server: Server, way: str) -> None:
+def test_ls_prints_a_document_for_each_queue_with_json(server: Server, way: str) -> None:
     ctl = Ctl("--url", server.url)
     ctl.ok("create", "orders")
     ctl.ok("send", "orders", "body")

@@ -288,7 +288,7 @@ def test_tokens_come_as_a_credential_that_a_restart_renews(machine: Machine) -> 
     machine.run("sh", "-ec", f"rm {drop_in}; systemctl daemon-reload; systemctl restart mq.service")
 
 
-def test_stop_is_clean(machine: Machine) -> None:
+def test_all_units_stop_in_time_and_without_a_failure(machine: Machine) -> None:
     started = time.monotonic()
     machine.run("systemctl", "stop", "mq.socket", "mq.service", "mq-mover", "mq-reaper",
                 "mq-sqs")  # fmt: skip

@@ -118,7 +118,9 @@ def test_a_passive_declaration_counts_and_makes_nothing(connect: Connect, queue:
     assert channel.queue_declare(queue, passive=True).message_count == 2
 
 
-def test_deleting_a_queue(connect: Connect, client: Client, queue: str) -> None:
+def test_a_queue_that_is_to_be_deleted_if_empty_keeps_its_messages(
+    connect: Connect, client: Client, queue: str
+) -> None:
     connection = connect()
     publish(connection, queue, 1)
     bound = Queue(queue, channel=connection.channel())

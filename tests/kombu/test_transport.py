@@ -74,7 +74,9 @@ def test_a_token_is_needed_and_enough_to_use_queues(
             consumed.messages[0].ack()
 
 
-def test_tls(start_server: Callable[..., Server], tmp_path: Path, queue: str) -> None:
+def test_tasks_go_over_tls_to_a_server_whose_issuer_is_given(
+    start_server: Callable[..., Server], tmp_path: Path, queue: str
+) -> None:
     pair = make_certificate(tmp_path, "localhost")
     server = start_server(*pair.flags())
     url = f"mq+https://127.0.0.1:{server.port}"

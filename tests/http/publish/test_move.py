@@ -49,7 +49,7 @@ def test_the_count_begins_anew(wire: Wire, queue: str, source: str) -> None:
     assert wire.receive(queue).headers["x-receive-count"] == "1"
 
 
-def test_properties_go_along(wire: Wire, queue: str, source: str) -> None:
+def test_a_move_takes_properties_along(wire: Wire, queue: str, source: str) -> None:
     wire.publish(source, b"body", x_meta_shop="north")
 
     assert moved(move(wire, queue, source, "&reason=because")) == 1
@@ -109,7 +109,9 @@ def test_max_leaves_what_is_leased_or_delayed(
 
 
 @pytest.mark.parametrize("ids", ["&id={}&id={}&id={}", "&id={},{},{}", "&id={},{}&id={}"])
-def test_several_ids(wire: Wire, queue: str, source: str, ids: str) -> None:
+def test_several_ids_move_their_messages_and_no_others(
+    wire: Wire, queue: str, source: str, ids: str
+) -> None:
     published = [wire.publish(source) for _ in range(4)]
 
     assert moved(move(wire, queue, source, ids.format(*published[1:]))) == 3

@@ -88,7 +88,9 @@ def test_a_dead_letter_says_where_it_is_from_in_all_that_shows_it(
         assert (line["dead_from"], line["dead_reason"]) == (source, "because")
 
 
-def test_others_say_nothing(wire: Wire, queue: str, source: str) -> None:
+def test_a_message_moved_without_a_reason_is_no_dead_letter(
+    wire: Wire, queue: str, source: str
+) -> None:
     wire.publish(source)
     move(wire, queue, source)
 

@@ -71,7 +71,7 @@ def test_what_is_fetched_is_in_the_staging_and_no_more_at_the_server(
     assert site.orders.counts()[1:4] == (0, 0, 0)
 
 
-def test_limits_hold(site: UrlSite, start_intake: StartIntake) -> None:
+def test_a_fetch_keeps_to_its_limits(site: UrlSite, start_intake: StartIntake) -> None:
     publish(site, 10)
     intake = start_intake()
 

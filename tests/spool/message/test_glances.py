@@ -86,7 +86,7 @@ def test_what_is_out_of_the_ordinary_is_left_to_another_and_costs_no_other_messa
     assert open_files() == before
 
 
-def test_access_times_stay(spool: Spool, root: Path) -> None:
+def test_a_glance_leaves_the_access_time(spool: Spool, root: Path) -> None:
     path = put(root, "1")
     os.utime(path, ns=(1, 2))
 
