@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -53,14 +54,18 @@ def create_queue(
     there. Returns True if it is new. Raises InvalidRequest before anything is made, and
     StoreUnavailable."""
     settings = check_changes(queue, changes)
-    if settings == NO_SETTINGS:
-        make = partial(queues.make_queue, work.files, work.spool.fd(Folder.QUEUES), queue)
-        is_new = yield from _make_queue(work, queue, make)
-    else:
-        is_new = yield from _make_with_settings(work, queue, settings)
-    if changes and not is_new:
-        yield from change_settings(work, queue, changes)
-    return is_new
+    make = partial(queues.make_queue, work.files, work.spool.fd(Folder.QUEUES), queue)
+    for _ in range(_DELETIONS + 1):
+        if settings == NO_SETTINGS:
+            is_new = yield from _make_queue(work, queue, make)
+        else:
+            is_new = yield from _make_with_settings(work, queue, settings)
+        if is_new or not changes:
+            return is_new
+        with suppress(QueueNotFound):  # It was deleted meanwhile.
+            yield from change_settings(work, queue, changes)
+            return False
+    raise _being_deleted(queue)
 
 
 def _make_with_settings(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from mq.disk.files import Files
 from mq.errors import InvalidRequest, QueueNotFound, StoreUnavailable
 from mq.names import QueueName
 from mq.spool.folders import Spool
+from mq.spool.queue.queues import begin_deletion, finish_deletion
 from mq.spool.sweep import Sweeper
 from mq.store.context import Workspace
 from mq.store.queues import create_queue
@@ -39,6 +40,26 @@ def _change(spool: Spool, changes: dict[str, str], queue: QueueName = ORDERS) ->
     finally:
         work.ready.close()
         committer.close()
+
+
+def test_a_queue_that_is_deleted_before_its_settings_change_is_made_again(
+    spool: Spool, files: WatchedFiles, open_spool: Callable[[Files], Spool]
+) -> None:
+    another = open_spool(WatchedFiles())
+
+    def delete(*_: object) -> None:
+        del files.before["open_to_look"]
+        assert begin_deletion(another, ORDERS)
+        finish_deletion(another, ORDERS)
+
+    files.before["open_to_look"] = delete
+    work = Workspace(spool, ServerConfig(root=spool.root), lambda: None)
+    committer = BlockingCommitter(Barrier(spool), work.begin_round, work.end_calls)
+    with closing(committer), closing(work.ready):
+        assert committer.run(create_queue(work, ORDERS, {"ttl": "60"}))
+
+    assert "open_to_look" not in files.before
+    assert settings_of(spool, ORDERS).ttl_seconds == 60
 
 
 @pytest.mark.parametrize("kept", [0.0, 0.5, 1.0])
