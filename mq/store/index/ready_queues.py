@@ -113,6 +113,8 @@ class ReadyQueues:
             opened = self._spool.queues.open(queue)
             self.watch.add(queue, f"/proc/self/fd/{opened.fd}/.")
             ready.watched_inode = os.fstat(opened.fd).st_ino
+        except (FileNotFoundError, NotADirectoryError):
+            pass  # It was deleted just now, and is listed again when it is made again.
         except OSError as error:
             log.warning("queue is not watched; listings only", queue=queue, error=str(error))
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from mq.config import ServerConfig
 from mq.disk.files import Files
@@ -33,6 +34,22 @@ keys = st.builds(order_key, st.text("ab-", min_size=1, max_size=3), st.integers(
 def listings(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often the folder of each queue was listed."""
     return counted_calls(monkeypatch, Spool, "names_in_queue")
+
+
+async def test_a_queue_that_is_deleted_before_it_is_watched_alarms_nobody(
+    root: Path, orders: Path
+) -> None:
+    work = Workspace(open_root(root, 0o700, Files())[0], ServerConfig(root=root), lambda: None)
+
+    with capture_logs() as logs:
+        work.ready.begin_listing(ORDERS).end_listing(Listing(0, 0, 0.0, [], []))
+    orders.mkdir()
+    work.ready.drain()
+
+    assert logs == []
+    assert work.ready.get(ORDERS) is None  # The next receive lists it, and watches it first.
+    work.ready.close()
+    work.spool.close()
 
 
 async def test_an_old_event_brings_no_message_back_that_is_being_taken(
