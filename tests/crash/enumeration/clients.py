@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import zlib
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -13,10 +12,9 @@ from typing import Any
 from mq.errors import LeaseMismatch, MessageNotFound, MQError, QueueNotFound, StoreUnavailable
 from mq.lifecycle import PurgeScope
 from mq.names import MessageId, QueueName
-from mq.spool.message.trailer import pack_trailer
 from mq.store.by_id import Guard
 from mq.store.move import Moving
-from mq.store.publishing.publish import Draft, Entry
+from mq.store.publishing.publish import Entry
 from mq.store.receiving.received_message import Received
 from mq.store.redrive import redrive
 from mq.store.settings import NO_CHANGES
@@ -25,7 +23,7 @@ from tests.crash.enumeration.clock import LONG_SECONDS, SECOND_NS
 from tests.crash.enumeration.known import GivenLease, LedgerMessage
 from tests.crash.enumeration.ledger import Ledger
 from tests.crash.enumeration.promises import Got, Is
-from tests.crash.enumeration.properties import body_and_properties, properties_of
+from tests.crash.enumeration.properties import body_with_all, draft_of
 from tests.crash.enumeration.recorder import RecordedFiles
 from tests.crash.enumeration.scene import Scene
 from tests.support.submits import publish_as_asked
@@ -113,10 +111,9 @@ class PlayedClients:
         body = f"{own_id} ".encode() if own_id else make_body(size)
         say, delay_ns = self.scene.say, int(delay_seconds * SECOND_NS)
         due_ns = self.scene.clock.now_ns + delay_ns if delay_ns else 0
-        say(partial(Ledger.asks_publish, queue=queue, body=body, hidden_until_ns=due_ns))
+        say(partial(self._asks_publish(own_id), queue=queue, body=body, hidden_until_ns=due_ns))
         own = MessageId(own_id) if own_id else None
-        trailer = pack_trailer(properties_of(body))
-        draft = Draft(len(body), zlib.crc32(body), None, body, -1, own, delay_ns, trailer)
+        draft = draft_of(body, own, delay_ns)
         try:
             published = await publish_as_asked(self.store, QueueName(queue), draft)
         except StoreUnavailable:
@@ -126,6 +123,10 @@ class PlayedClients:
         else:
             say(partial(Ledger.is_published, body=body, message_id=published.message_id))
         return self.scene.ledger.messages[body]
+
+    def _asks_publish(self, own_id: str | None) -> Callable[..., None]:
+        """Return the request. Only a seal puts an own id where it belongs in the order."""
+        return partial(Ledger.asks_publish, is_ordered=own_id is None or self.scene.has_seals)
 
     async def publish_batch(
         self, queue: str, number: int, delay_seconds: float = 0.0, own_id: str | None = None,
@@ -140,10 +141,8 @@ class PlayedClients:
             body = f"{own} ".encode() if own else (make_body or self.scene.body)(10)
             own_delay_ns = delay_ns * (line % 2)
             due_ns = self.scene.clock.now_ns + own_delay_ns if own_delay_ns else 0
-            say(partial(Ledger.asks_publish, queue=queue, body=body, hidden_until_ns=due_ns))
-            trailer = pack_trailer(properties_of(body))
-            draft = Draft(len(body), zlib.crc32(body), None, body, -1, own, own_delay_ns, trailer)
-            entries.append(Entry(line, draft))
+            say(partial(self._asks_publish(own), queue=queue, body=body, hidden_until_ns=due_ns))
+            entries.append(Entry(line, draft_of(body, own, own_delay_ns)))
         bodies = [entry.draft.body or b"" for entry in entries]
         say(partial(Ledger.asks_batch, bodies=frozenset(bodies)))
         try:
@@ -177,7 +176,8 @@ class PlayedClients:
             if body is None:
                 body = os.pread(received.fd, received.length, 0)
                 self.store.close_received(received)
-            got = Got(queue, received.message_id, body_and_properties(body, received.properties))
+            body = body_with_all(body, received.properties, received.content_type)
+            got = Got(queue, received.message_id, body)
             lease = GivenLease(received.lease, self.scene.clock.now_ns, received.visible_ns)
             say(partial(Ledger.is_received, queue=queue, got=got, lease=lease, gone=gone))
         for _ in range(limit - len(taken)):

@@ -10,9 +10,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tests.crash.enumeration.clock import RESTART_NS
 from tests.crash.enumeration.known import GivenLease, LedgerMessage
-from tests.crash.enumeration.promises import ANY_LEASE, Got, Is, Promise, Promises
+from tests.crash.enumeration.promises import Got, Is, Promise, Promises
 
 
 @dataclass
@@ -46,31 +45,9 @@ class Ledger:
         return Promises(messages, queues, settings, frozenset(self.kept), batches)
 
     def _promise(self, message: LedgerMessage) -> Promise:
-        hidden, until, lease = message.hidden, message.hidden_until_ns, message.lease
-        exists = Is.MAYBE if message.exists is Is.SURE and message.removals else message.exists
-        if message.takings:
-            # Under the one lease or the other.
-            hidden = Is.SURE if hidden is Is.SURE else Is.MAYBE
-            until, lease = min(until, message.asked_until_ns), ANY_LEASE
-        if message.moving and hidden is Is.SURE:
-            hidden = Is.MAYBE
-        is_free = until <= RESTART_NS
-        if hidden is not Is.MAYBE and is_free and (message.takings or self._receives(message)):
-            hidden = Is.MAYBE
-        places, body = self._places(message), message.body
-        return Promise(body, message.message_id, places, exists, hidden, until, lease)
-
-    def _receives(self, message: LedgerMessage) -> int:
         there = (message.queue, f"{message.queue}.dead", *message.moving)
-        return sum(self.receiving[queue] for queue in there)
-
-    def _places(self, message: LedgerMessage) -> frozenset[str]:
-        """A message that was received `max_receives` times goes to the dead letters."""
-        here, dead = message.queue, f"{message.queue}.dead"
-        if not self.max_receives or message.count + self._receives(message) < self.max_receives:
-            return frozenset({here, *message.moving})
-        is_sure = message.count >= self.max_receives and message.hidden is Is.SURE
-        return frozenset({dead} if is_sure else {here, dead})
+        receives = sum(self.receiving[queue] for queue in there)
+        return message.promise(receives, self.max_receives)
 
     def gone(self) -> frozenset[bytes]:
         return frozenset(m.body for m in self.messages.values() if m.exists is Is.NOT)
@@ -83,11 +60,15 @@ class Ledger:
 
     # Publishing
 
-    def asks_publish(self, queue: str, body: bytes, hidden_until_ns: int = 0) -> None:
+    def asks_publish(
+        self, queue: str, body: bytes, hidden_until_ns: int = 0, *, is_ordered: bool = True
+    ) -> None:
         """The same body again is the same message, under its own id."""
         hidden = Is.SURE if hidden_until_ns else Is.NOT
         message = LedgerMessage(body, queue, hidden=hidden, hidden_until_ns=hidden_until_ns)
         message.is_doubtful = self.deleting[queue] + self.purging[queue] > 0
+        older = (m.body for m in self.messages.values() if m.is_published and m.is_ordered)
+        message.is_ordered, message.before = is_ordered, frozenset(older if is_ordered else ())
         self.messages.setdefault(body, message)
 
     def is_published(self, body: bytes, message_id: str) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterator
 from enum import Enum
 from typing import NamedTuple
 
-from tests.crash.enumeration.clock import RESTART_NS
+from tests.crash.enumeration.clock import RESTART_NS, SECOND_NS
 
 ANY_LEASE = 0
 """The lease of a message that is delayed, or is just being taken by another receiver."""
+
+_ASKING_NS = SECOND_NS
+"""What a request may take: a delay begins after it was asked for."""
 
 
 class Is(Enum):
@@ -43,7 +47,8 @@ class Outcome(NamedTuple):
 
 
 class Promise(NamedTuple):
-    """What must hold of one message after a cut."""
+    """What must hold of one message after a cut. It is hidden until some time between the two. The
+    messages with the bodies `before` were published before anybody asked to publish this one."""
 
     body: bytes
     message_id: str | None
@@ -51,7 +56,9 @@ class Promise(NamedTuple):
     exists: Is
     hidden: Is
     hidden_until_ns: int
+    hidden_at_most_ns: int
     lease: int
+    before: frozenset[bytes]
 
 
 class Promises(NamedTuple):
@@ -84,6 +91,7 @@ def violations(promises: Promises, outcome: Outcome) -> list[str]:
     ]
     times = Counter(got.body for got in (*outcome.now, *outcome.later))
     found += [f"given out twice: {body[:40]!r}" for body, number in times.items() if number > 1]
+    found += [*_reordered(known, outcome.now), *_reordered(known, outcome.later)]
     for got in {*outcome.now, *outcome.later}:
         promise = known.get(got.body)
         if promise is None or got.queue not in promise.queues:
@@ -94,6 +102,16 @@ def violations(promises: Promises, outcome: Outcome) -> list[str]:
     for promise in messages:
         found += _violations_of(promise, outcome, hidden)
     return found
+
+
+def _reordered(known: dict[bytes, Promise], came: tuple[Got, ...]) -> Iterator[str]:
+    """Those of one queue come as they were published."""
+    behind: dict[str, set[bytes]] = defaultdict(set)
+    for got in reversed(came):
+        promise = known.get(got.body)
+        if promise is not None and promise.before & behind[got.queue]:
+            yield f"given out before an older one: {got}"
+        behind[got.queue].add(got.body)
 
 
 def _violations_of(
@@ -115,16 +133,17 @@ def _is_in_the_wrong_place(
 ) -> str:
     """A message that came, at once or later; what is wrong with that, empty if nothing is."""
     is_leased = promise.hidden is Is.SURE and promise.hidden_until_ns > RESTART_NS
-    is_sure = promise.exists is Is.SURE
     if is_leased and in_now:
         return "was given out although it is under a lease"
     if promise.hidden is Is.SURE and not is_leased and not in_now:
         return "is still hidden after its lease"
-    if promise.hidden is Is.NOT and is_sure and not in_now:
+    if promise.hidden is Is.NOT and not in_now:
         return "is hidden without a lease"
-    if is_leased and is_sure:
-        lease, due = hidden.get(str(promise.message_id), (0, 0))
+    if is_leased and promise.message_id is not None:
+        lease, due = hidden.get(promise.message_id, (0, 0))
         is_lease = promise.lease in (lease, ANY_LEASE)
         if not is_lease or due < promise.hidden_until_ns:
             return "is under another lease"
+        if due > promise.hidden_at_most_ns + _ASKING_NS:
+            return "is hidden for too long"
     return ""

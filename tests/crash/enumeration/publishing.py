@@ -112,7 +112,7 @@ def publish_own_ids(scene: Scene, chance: Chance) -> None:
         # As a publisher leaves it who is killed before the barrier.
         body = f"{own[0]} ".encode()
         scene.say(partial(Ledger.asks_publish, queue="a", body=body))
-        scene.place(f"new/a:{own[0]}", body, seal_of(body))
+        scene.place(f"new/a:{own[0]}", body, seal_of(body, scene.clock()))
     again = [chance.choice(own) for _ in range(2)]
     step_in(
         clients.files,

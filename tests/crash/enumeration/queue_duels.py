@@ -138,7 +138,7 @@ def make_again_while_deleting(scene: Scene, step: Chance) -> None:
     """There is a message in `new`, so that others may come between the looks at two folders."""
     clients, others = two_servers(scene, ready=1)
     scene.say(partial(Ledger.asks_publish, queue="a", body=b"left"))
-    scene.place("new/a:left", b"left", seal_of(b"left"))
+    scene.place("new/a:left", b"left", seal_of(b"left", scene.clock()))
     scene.settle()
 
     def make_again() -> None:

@@ -27,7 +27,7 @@ from mq_reaper.reaper import Reaper
 from tests.crash.enumeration.clock import LATER_NS, RESTART_NS, StoppedClock
 from tests.crash.enumeration.disk import RecordedDisk
 from tests.crash.enumeration.promises import Got, Outcome
-from tests.crash.enumeration.properties import body_and_properties
+from tests.crash.enumeration.properties import body_with_all
 from tests.crash.enumeration.recorder import Abilities, RecordedFiles
 from tests.crash.enumeration.server import InlineExecutor, OpenedServer, run_on
 from tests.crash.enumeration.states import DiskState, last_state_of
@@ -37,7 +37,6 @@ QUEUES = tuple(map(QueueName, ("a", "a.b", "b")))
 
 LONG_SEAL_BYTES = 48
 
-MOST_MESSAGES = 100
 PROBE_SECONDS = 30 * 86_400.0
 """How long what a restart's receivers take stays with them: longer than anything else."""
 
@@ -150,18 +149,18 @@ class Restarts:
         )
 
     async def _receive_all(self, store: Store) -> AsyncIterator[Got]:
+        """One at a time: several in one answer are sorted once more."""
         for queue in filter(is_queue_name, sorted(os.listdir(self._root / "queues"))):
             while set(os.listdir(self._root / "queues" / queue)) - {SETTINGS_FILE}:
-                taken = await store.receive_many(QueueName(queue), MOST_MESSAGES, PROBE_SECONDS)
-                if not taken:
+                received = await store.receive(QueueName(queue), PROBE_SECONDS)
+                if received is None:
                     break
-                for received in taken:
-                    body = received.body
-                    if body is None:
-                        body = os.pread(received.fd, received.length, 0)
-                    store.close_received(received)
-                    body = body_and_properties(body, received.properties)
-                    yield Got(queue, received.message_id, body)
+                body = received.body
+                if body is None:
+                    body = os.pread(received.fd, received.length, 0)
+                store.close_received(received)
+                body = body_with_all(body, received.properties, received.content_type)
+                yield Got(queue, received.message_id, body)
 
 
 def _has_tree(state: DiskState) -> bool:

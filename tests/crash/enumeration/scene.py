@@ -42,6 +42,7 @@ class Scene:
         self.ledger = Ledger(max_receives)
         self.since = 0
         self.is_over = False
+        self.has_seals = abilities.attributes
         self._abilities = abilities
         self._interference = interference or Interference()
         self._servers: list[PlayedServer] = []
@@ -84,8 +85,8 @@ class Scene:
         return (b"%d " % self._bodies).ljust(size, b"x")
 
     def body_with_properties(self, size: int) -> bytes:
-        """Return a body as `body` does; `properties_of` says which properties such a message
-        has."""
+        """Return a body as `body` does; `properties_of` and `type_of` say which properties and
+        type such a message has."""
         return WITH_PROPERTIES + self.body(size)
 
     def bodies_in(self, queue: str, scope: PurgeScope = PurgeScope.ALL) -> list[bytes]:
@@ -129,7 +130,7 @@ class Scene:
         new = files.open_folder(None, str(self.root / "new"))
         batch = new_batch_name(QueueName(queue))
         files.make_folder(new, batch.open, 0o700)
-        self.place(f"new/{batch.open}/{queue}:{message_id}", body, seal_of(body))
+        self.place(f"new/{batch.open}/{queue}:{message_id}", body, seal_of(body, self.clock()))
         self.settle()
         files.rename(new, batch.open, new, batch.sealed)
         files.close(new)
@@ -137,10 +138,10 @@ class Scene:
     def place_damaged(self, where: str, size: int) -> None:
         """A message that fails its seal."""
         body = self.body(size)
-        self.place(f"{where}damaged-{len(body)}-{self._bodies}", body, seal_of(body + b"more"))
+        self.place(f"{where}damaged-{len(body)}-{self._bodies}", body, seal_of(body + b"more", 0))
         self.settle()
         self.say(partial(Ledger.keeps, content=body))
 
 
-def seal_of(body: bytes) -> Seal:
-    return Seal(len(body), zlib.crc32(body), 0, 0, 0)
+def seal_of(body: bytes, published_ns: int) -> Seal:
+    return Seal(len(body), zlib.crc32(body), published_ns, 0, 0)
