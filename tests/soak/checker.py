@@ -1,6 +1,6 @@
 """What a history says against the promises, in the manner of Jepsen's checker of queues.
 
-    lost         published, never removed nor perhaps removed, and not there at the end
+    lost         published or delivered, never removed nor perhaps removed, and not there at the end
     phantom      delivered, and no client ever asked to publish it; or from another queue
     torn         delivered with a body that is not whole, or with that of another message
     doubled      delivered while another receiver had a lease on it, or twice under one lease; there
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
@@ -133,18 +133,26 @@ class _Judgement:
             if self._is_resurrected(story, None):
                 yield SoakViolation("resurrected", given.message_id, "there at the end")
         for message_id, story in self.stories.items():
-            if story.published is None or there[message_id]:
+            if there[message_id] or not (story.published or story.given):
                 continue
-            removed = any(each.succeeded or each.is_uncertain for each, _ in story.removals)
-            if not removed and not self._may_be_purged(story):
+            if not self._may_be_removed(story) and not self._may_be_purged(story):
                 yield SoakViolation("lost", message_id, "not there at the end")
 
-    def _may_be_purged(self, story: Story) -> bool:
+    def _may_be_removed(self, story: Story) -> bool:
         return any(
-            purge.ended + (_LATE_SECONDS * SECOND_NS if purge.is_uncertain else 0) > publish.asked
+            (event.succeeded or event.is_uncertain) and not _is_stale(story.leases, event, lease)
+            for event, lease in story.removals
+        )
+
+    def _may_be_purged(self, story: Story) -> bool:
+        """Whether a purge may have ended after it was there for the last time."""
+        given = [event.asked for event, _ in story.given]
+        there = max(given) if given else min(event.asked for event, _ in story.publishes)
+        return any(
+            purge.ended + (_LATE_SECONDS * SECOND_NS if purge.is_uncertain else 0) > there
             and (purge.succeeded or purge.is_uncertain)
-            for publish, _ in story.publishes
-            for purge in self._purges.get(publish.queue, ())
+            for queue in {event.queue for event, _ in (*story.publishes, *story.given)}
+            for purge in self._purges.get(queue, ())
         )
 
     # Each message
@@ -266,7 +274,7 @@ def _family(queue: str) -> str:
     return sys.intern(queue.removesuffix(DEAD_SUFFIX))
 
 
-def _is_stale(leases: list[Lease], event: Event, lease: str) -> bool:
+def _is_stale(leases: Sequence[Lease], event: Event, lease: str) -> bool:
     own = [each for each in leases if each.lease == lease]
     given = min(own, key=lambda each: each.asked, default=None)
     return given is not None and any(

@@ -138,6 +138,15 @@ PLANTS: dict[str, dict[str, Plant]] = {
         "its removal was refused": lambda history, left: history.append(
             guarded("remove", left.pop().message_id[-1], 4.5, "g", 412)
         ),
+        "given out though its publish was not answered": lambda history, left: history.append(
+            received(70, 3.0, "x", token="t7")
+        ),
+        "deleted under a lease that was replaced": lambda history, left: history.append(
+            guarded("delete", left.pop(0).message_id[-1], 5.0, "b")
+        ),
+        "given out after a purge": lambda history, left: history.extend(
+            [published(9, 4.495), purged(4.5), received(9, 5.0, "x")]
+        ),
     },
     "phantom": {
         "at the end": lambda history, left: left.append(Given("id-9", "t9", "z")),
