@@ -44,23 +44,24 @@ def _passed_over(
     stories: dict[str, Story], hidden_until: _Reach, steps: Steps
 ) -> Iterator[tuple[str, str]]:
     ready = sorted(
-        (story.published.ended, story.first_taken())
-        for story in stories.values()
+        (story.published.ended, story.first_taken(), message_id)
+        for message_id, story in stories.items()
         if story.published is not None and not story.published.seconds
         and all(each.succeeded for each, _ in story.publishes)
     )  # fmt: skip
-    published = [ended for ended, _ in ready]
-    longest = list(accumulate((taken for _, taken in ready), max))
+    published = [ended for ended, _, _ in ready]
+    longest = list(accumulate(((taken, older) for _, taken, older in ready), max))
     for message_id, story in stories.items():
         publish, event = story.published, story.first_given()
         if publish is None or publish.seconds or len(story.publishes) > 1 or event is None:
             continue
         before = bisect_left(published, publish.asked)
-        if not before or longest[before - 1] <= event.ended:
+        taken, older = longest[before - 1] if before else (0, "")
+        if taken <= event.ended:
             continue
         is_hidden = hidden_until(event.ended) >= event.asked
         if not is_hidden and not steps.between(publish.asked, event.ended):
-            yield message_id, f"given out at {event.ended}"
+            yield message_id, f"given out at {event.ended}, before {older}"
 
 
 def _within_answers(

@@ -56,8 +56,9 @@ _LAST_HOURS = 3
 _DRAIN_SECONDS = 60
 _LONG_SECONDS = 100_000
 _DISK_MEGABYTES = 1024
-MKFS_OPTIONS = ("-I", "256", "-N", "400000")
-"""Inodes that have room for times far ahead, which `preload.c` marks stamps with; and many."""
+MKFS_OPTIONS = ("-I", "256", "-N", "400000", "-m", "0")
+"""Inodes that have room for times far ahead, which `preload.c` marks stamps with; and many. No room
+is kept for root, whom a full disk would not stop otherwise."""
 
 Growths = dict[str, Growth]
 """By process; empty if the run was too short to tell."""

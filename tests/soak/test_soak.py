@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import random
 import subprocess
 import sys
 import time
@@ -11,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from mq.config import MIB
 from tests.soak.control import Control
-from tests.soak.rig import HOUR_SECONDS
+from tests.soak.rig import HOUR_SECONDS, SoakRig
 from tests.soak.run import MKFS_OPTIONS, soak
 from tests.support.native import can_compile
 
@@ -97,6 +99,25 @@ def test_syncs_and_writes_of_the_runs_disk_fail_alone(disk: Path, tmp_path: Path
 
     control.fail()
     assert seen(control, _CHANGE, disk / "there") == [0, 0]
+
+
+def test_a_full_disk_has_no_room_for_root_either(
+    disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = SoakRig(disk / "root", tmp_path, random.Random(1))
+    found: list[int | None] = []
+
+    def write_meanwhile(_: float) -> None:
+        try:
+            (disk / "more").write_bytes(bytes(MIB))
+        except OSError as error:
+            found.append(error.errno)
+
+    monkeypatch.setattr("tests.soak.rig.time.sleep", write_meanwhile)
+
+    rig.fill_the_disk()
+
+    assert found == [errno.ENOSPC]
 
 
 def seen(control: Control, script: str, path: Path, *more: int) -> list[int]:
