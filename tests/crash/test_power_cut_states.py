@@ -13,12 +13,18 @@ from pathlib import Path
 
 import pytest
 
+from mq.lifecycle import PurgeScope
+from mq.names import QueueName
+from tests.crash.enumeration.acting import Chance, long_queues, stock
 from tests.crash.enumeration.recorder import RecordedFiles
 from tests.crash.enumeration.rows import ROWS, Row
-from tests.crash.enumeration.runs import HEAD, LONG, SHORT, Enumerated, enumerate_row
+from tests.crash.enumeration.runs import HEAD, LONG, SHORT, Enumerated, enumerate_row, play
+from tests.crash.enumeration.scene import Scene
+from tests.crash.enumeration.states import states_of
 from tests.support.figures import PrintFigures
 
 MOST_SHOWN = 3
+PURGES = 6
 
 LEAST_STATES, LEAST_RESTART_STATES = 27_000, 115_000
 """Of all long runs together: docs/reliability.md has the figures."""
@@ -50,6 +56,28 @@ def test_without_a_step_of_the_sync_of_the_log_messages_are_torn(
     [row] = [row for row in ROWS if row.name == "publish, many at once, ext4"]
 
     assert enumerate_row(quick_folder, row, SHORT).violations
+
+
+def test_settings_are_there_whatever_is_left_of_a_purge(quick_folder: Path) -> None:
+    """A long queue gets another folder, and its settings a second name in that."""
+    for number in range(PURGES):
+        scene = play(quick_folder / "run", Row("with settings", _purge_with_settings), number)
+        left = [
+            [file.data for file in cut.state.files if "queues/a/.settings" in file.paths]
+            for cut in states_of(scene.disk, scene.since)
+        ]
+
+        assert left
+        assert left == [[b"visibility=60\n"]] * len(left)
+
+
+def _purge_with_settings(scene: Scene, chance: Chance) -> None:
+    clients = stock(scene, chance, ready=2, leased=chance.randrange(2))
+    clients.run(clients.store.change_settings(QueueName("a"), {"visibility": "60"}))
+    scene.settle()
+    scene.begin()
+    with long_queues():
+        clients.run(clients.purge("a", chance.choice(list(PurgeScope))), clients.publish("a"))
 
 
 @pytest.mark.crash_long
