@@ -21,7 +21,7 @@ from mq.store.expiry import expire_held
 from mq.store.holding import once_unlocked
 from mq.store.patience import with_message
 from mq.store.receiving.lease import Place, begin_lease, keep_lease, place_in, take_held
-from mq.store.receiving.receive import check_bodies, taken_from
+from mq.store.receiving.receive import check_bodies, give_back, taken_from
 from mq.store.receiving.received_message import Received
 from mq.store.release import end_lease, release_held
 
@@ -111,7 +111,7 @@ def _take(
         received.close(work.files)
         raise
     if received.visible_ns <= work.clock_ns():
-        received.close(work.files)
+        give_back(work, [received])
         return None
     work.counts.of(queue).received += not received.is_prolonged
     return received.without_idle_file(work.files)

@@ -6,7 +6,7 @@ import structlog
 
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
-from mq.spool.message.held import Held, Lost, hold
+from mq.spool.message.held import Held, Lost, hold_in
 from mq.spool.message.seal import NO_LEASE, Seal, round_up
 from mq.spool.redelivery import lives_on, redeliver
 from mq.store.context import Workspace
@@ -41,13 +41,16 @@ def put_back(work: Workspace, received: Received) -> bool:
     message that was taken out of turn is under its earlier lease or delay again; a lease that was
     only prolonged stays so.
 
-    Returns False if the lease has ended. This is not durable by itself: a crash undoes it, and the
-    message comes back when its lease runs out.
+    If its lease was over and it is back already, its receive is taken back all the same. Returns
+    False if another receiver has it, or it is gone. This is not durable by itself: a crash undoes
+    it, and the message comes back when its lease runs out.
     """
     if received.is_prolonged:
         return False
     place = place_in(Folder.DELAY, received.queue, received.message_id)
-    held = hold(work.files, work.spool.fd(Folder.DELAY), place.name)
+    held = hold_in(work.spool, place.folder, place.name)
+    if held is Lost.GONE:
+        return _uncount(work, received)
     if isinstance(held, Lost):
         return False
     with held:
@@ -58,15 +61,31 @@ def put_back(work: Workspace, received: Received) -> bool:
         lease = before.lease if before is not None and is_still_due else NO_LEASE
         current = held.seal
         if current is not None:
-            count = max(current.receive_count - 1, 0)
-            first_ns = current.first_received_ns if count else 0
-            held.write_seal(
-                current._replace(receive_count=count, lease=lease, first_received_ns=first_ns)
-            )
+            held.write_seal(_not_received(current, lease))
         if before is not None and is_still_due:
             work.files.stamp(held.fd, before.due_ns)
             return True
         return _move(work, place, held, current)
+
+
+def _uncount(work: Workspace, received: Received) -> bool:
+    """Take back the receive of a message that is in its queue again."""
+    place = place_in(Folder.QUEUES, received.queue, received.message_id)
+    held = hold_in(work.spool, place.folder, place.name)
+    if isinstance(held, Lost):
+        return False
+    with held:
+        if held.seal is None or held.lease != received.lease:
+            return False
+        held.write_seal(_not_received(held.seal, NO_LEASE))
+        return True
+
+
+def _not_received(seal: Seal, lease: int) -> Seal:
+    """Return the seal without its last receive, under the lease that there was before."""
+    count = max(seal.receive_count - 1, 0)
+    first_ns = seal.first_received_ns if count else 0
+    return seal._replace(receive_count=count, lease=lease, first_received_ns=first_ns)
 
 
 def put_back_or_log(work: Workspace, received: Received) -> None:

@@ -18,7 +18,7 @@ from mq.spool.message.held import Held, hold
 from mq.spool.sweep import Sweeper, Swept
 from mq.store.store import Store
 from tests.support.faults import SYNCS, WatchedFiles
-from tests.support.messages import DAY_NS, SECOND_NS, names_in, read_seal, write_message
+from tests.support.messages import DAY_NS, names_in, read_seal, write_message
 from tests.support.stores import (
     LONG_SECONDS,
     ORDERS,
@@ -125,62 +125,6 @@ async def test_cancelled_fetch_gives_the_message_back(
         )
 
     await eventually(is_back)
-
-
-def _set_clock_ahead(store: Store, files: WatchedFiles, times: int) -> None:
-    """At each of the next `times` syncs, by twice what a lease takes."""
-    ahead_ns: list[int] = []
-
-    def step(*_: object) -> None:
-        if len(ahead_ns) < times:
-            ahead_ns.append(int(2 * LONG_SECONDS * SECOND_NS))
-
-    store._work.clock_ns = lambda: time.time_ns() + sum(ahead_ns)
-    files.before |= dict.fromkeys(SYNCS, step)
-
-
-async def test_lease_that_the_barrier_outlasted_is_not_answered(
-    root: Path, disk: Path, store: Store, files: WatchedFiles, orders: Path
-) -> None:
-    """Nobody received the message: it is ready, and that receive is not counted."""
-    message_id = await publish(store, b"body")
-    _set_clock_ahead(store, files, times=1000)
-
-    assert await store.receive(ORDERS, LONG_SECONDS) is None
-
-    files.before.clear()
-    assert names_in(orders) == [message_id]
-    assert (await receive(store)).receive_count == 1
-
-
-@pytest.mark.parametrize("limit", [1, 3])
-async def test_message_whose_lease_the_barrier_outlasted_comes_before_those_behind_it(
-    disk: Path, store: Store, files: WatchedFiles, limit: int
-) -> None:
-    published = [await publish(store, b"body") for _ in range(3)]
-    _set_clock_ahead(store, files, times=1)
-
-    received = await store.receive_many(ORDERS, limit, LONG_SECONDS)
-
-    assert [each.message_id for each in received] == published[:limit]
-
-
-async def test_what_the_mover_brings_back_while_the_barrier_takes_too_long_comes_first(
-    disk: Path, store: Store, files: WatchedFiles, orders: Path
-) -> None:
-    published = [await publish(store, b"body") for _ in range(2)]
-    _set_clock_ahead(store, files, times=1)
-    step = files.before["sync"]
-
-    def bring_back(*_: object) -> None:
-        leased = disk / "delay" / f"orders:{published[0]}"
-        if leased.exists() and len(names_in(orders)) == 1:
-            leased.rename(orders / published[0])
-        step()
-
-    files.before |= dict.fromkeys(SYNCS, bring_back)
-
-    assert (await receive(store)).message_id == published[0]
 
 
 # Races with other processes

@@ -214,9 +214,10 @@ class Model(RuleBasedStateMachine):
         self.note_released(receipt)
 
     def note_released(self, receipt: Received) -> None:
+        """The receive is taken back, even if the message is ready again because its lease was
+        over."""
         message = self.queues.get(receipt.queue, {}).get(receipt.message_id)
-        is_leased = message is not None and message.visible_at is not None
-        if message is not None and is_leased and message.lease == receipt.lease:
+        if message is not None and message.lease == receipt.lease:
             message.visible_at, message.lease, message.is_durable = None, 0, False
             message.count -= 1
 

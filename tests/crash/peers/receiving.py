@@ -57,6 +57,8 @@ class Receive(PeerRequest):
             return is_in and before is not None and (before.is_ready or bool(mine))
         if before is None or after is None or before.queue != self.queue:
             return False
+        if mine and change.is_uncounted():
+            return True  # It was late, and the mover had brought the message back.
         first = story.first(change)
         is_taken = after.receives == first.receives + 1 and after.lease not in (0, first.lease)
         if before.place is Folder.DELAY:
@@ -141,6 +143,8 @@ class Take(ById):
         if change.is_expiry(story):
             return True
         before, after = change.before, change.after
+        if self._is_late(change, story):
+            return True
         if before is None or after is None or not change.is_within(self.queue):
             return False
         first = story.first(change)
@@ -149,6 +153,12 @@ class Take(ById):
         return (is_kept or (is_fresh and self.leases is None)) and not (
             before.place is Folder.DELAY and after.is_ready
         )
+
+    def _is_late(self, change: MessageChange, story: PlayedStory) -> bool:
+        """Whether it gives back a message whose lease was over before it could answer."""
+        mine = story.mine[change.message_id]
+        is_back = change.is_return(story) or change.is_uncounted()
+        return self.leases is None and bool(mine) and is_back
 
     def check(self, story: PlayedStory) -> None:
         received, body = story.outcome
@@ -197,6 +207,8 @@ class PutBack(PeerRequest):
         before, after, received = change.before, change.after, self.received
         if before is None or after is None or change.message_id != received.message_id:
             return False
+        if change.is_uncounted():
+            return before.lease == received.lease
         first = story.first(change)
         if first.lease != received.lease or before.place is not Folder.DELAY:
             return False

@@ -52,6 +52,13 @@ class MessageChange(NamedTuple):
         ttl_ns = max(world.setting(before.queue, "ttl", -1) for world in story.worlds) * 1e9
         return 0 <= ttl_ns <= self.later.now_ns - before.published_ns
 
+    def is_uncounted(self) -> bool:
+        """Whether a ready message lost its last receive and stayed where it was."""
+        before, after = self.before, self.after
+        if before is None or after is None or not before.is_ready or before[:2] != after[:2]:
+            return False
+        return (after.lease, after.receives) == (0, before.receives - 1)
+
     def is_return(self, story: PlayedStory) -> bool:
         """Whether the message went from `delay` to where it belongs."""
         before, after = self.before, self.after
