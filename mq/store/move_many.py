@@ -63,6 +63,8 @@ def move_ready(work: Workspace, moving: Moving, limit: int) -> Operation[MovedMe
     finally:
         for message_id in passed.all:
             work.ready.restore(moving.source, message_id)
+        # Receivers who came meanwhile did not find them, and wait.
+        work.ready.came(moving.source, len(passed.all))
     return MovedMessages(moved, passed.taken, sorted(set(passed.all) - set(passed.taken)))
 
 

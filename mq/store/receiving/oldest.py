@@ -82,6 +82,9 @@ def take_one(
     finally:
         if passed:
             restore(work, queue, passed)
+        if failures:
+            # One who waits may have found nothing meanwhile.
+            work.ready.came(queue, len(failures))
 
 
 def take_some(

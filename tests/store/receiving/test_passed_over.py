@@ -1,0 +1,80 @@
+"""Messages that an operation had out of the index, and left where they were: those who came
+meanwhile, found nothing and wait are woken."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from mq.errors import StoreUnavailable
+from mq.names import MessageId
+from mq.store.context import Workspace
+from mq.store.indexing import relist
+from mq.store.store import Store
+from tests.support.faults import WatchedFiles
+from tests.support.queue_moves import DEAD, MANY, TO_DEAD, with_dead
+from tests.support.stores import (
+    LONG_SECONDS,
+    ORDERS,
+    eventually,
+    publish,
+    publish_as,
+    store_on,
+)
+from tests.support.waiting import wait
+
+
+async def test_a_message_that_a_move_passed_over_wakes_one_who_came_meanwhile(root: Path) -> None:
+    async with store_on(root) as store:
+        await with_dead(store)
+        message_id = MessageId("taken-there")
+        for queue, body in ((ORDERS, b"one"), (DEAD, b"another")):
+            await publish_as(store, body, queue, message_id)
+        await _is_listed_for_good(store)
+
+        moving = asyncio.create_task(store.move(TO_DEAD, MANY))
+        fetch = wait(store)
+
+        async with asyncio.timeout(10):
+            assert (await moving).taken == [message_id]
+            received = await fetch
+        assert received is not None
+        assert received.message_id == message_id
+
+
+async def test_a_message_that_a_fetch_could_not_open_wakes_one_who_came_meanwhile(
+    root: Path,
+) -> None:
+    files = WatchedFiles()
+    async with store_on(root, files) as store:
+        message_id = await publish(store, b"body")
+        await _is_listed_for_good(store)
+        files.fail("open_message")
+
+        failing = asyncio.create_task(store.receive(ORDERS, LONG_SECONDS))
+        fetch = wait(store)
+
+        async with asyncio.timeout(10):
+            with pytest.raises(StoreUnavailable):
+                await failing
+            received = await fetch
+        assert received is not None
+        assert received.message_id == message_id
+
+
+async def _is_listed_for_good(store: Store) -> None:
+    """Return once all events are taken in, and a fetch that finds nothing would not list the queue
+    again."""
+
+    def has_news(work: Workspace) -> bool:
+        work.ready.drain()
+        ready = work.ready.get(ORDERS)
+        return ready is None or work.may_have_changed(ORDERS, ready)
+
+    async def is_quiet() -> bool:
+        await store.run(lambda work: relist(work, ORDERS))
+        return not await store.call(has_news)
+
+    await eventually(is_quiet)
