@@ -10,7 +10,6 @@ from __future__ import annotations
 import heapq
 import os
 import time
-from pathlib import Path
 
 import structlog
 
@@ -33,6 +32,7 @@ from mq.spool.root import folder_of_root
 from mq.spool.trouble import require_at
 from mq.spool.watch import Change, Watch
 from mq_mover.due_times import due_times
+from mq_mover.folders import open_folder, refuse_other_root
 from mq_mover.resting import RestingQueues
 
 log = structlog.get_logger(__name__)
@@ -42,6 +42,9 @@ _BUSY_NS = 50_000_000
 _LONGEST_WAIT_SECONDS = 3600.0
 _SCAN_PAUSE_FACTOR = 200
 """After a scan that took T, the timer does not scan again within this many times T."""
+
+_SOURCE, _DESTINATION = "source", "destination"
+"""The two folders, among those that are watched."""
 
 _DUE_DIGITS = 16
 _ENTRY = "+"
@@ -58,8 +61,8 @@ class Mover:
         self._files = files
         self._delay_ns = int(config.delay_seconds * SECOND_NS)
         self._grace_ns = STALE_NS if files.is_of_network else 0
-        self._source = _open(files, config.source)
-        self._destination = _open(files, config.destination)
+        self._source = open_folder(files, config.source)
+        self._destination = open_folder(files, config.destination)
         self._queues = OpenQueues(files, self._destination)
         self._moves = Moves(files, Actor.MOVER)
         self._from = OpenFolder(folder_of_root(config.source) or Folder.DELAY, self._source)
@@ -74,7 +77,7 @@ class Mover:
                 "between them is not atomic",
             )
         self._refuse_move_of_others()
-        self._refuse_other_root()
+        refuse_other_root(config)
         self.counts = own_counts(MoverCounts)
         self._tally = QueueTally(self.counts)
         self._waiting: list[str] = []
@@ -82,6 +85,8 @@ class Mover:
         self._report_living = Once(report_living)
         self._next_scan = 0.0
         self._resting = RestingQueues(config.retry_seconds)
+        self._missing: set[str] = set()
+        """The queues for which messages have stayed since the last scan, because they are away."""
         files.owners.add(os.fstat(self._source).st_uid)
         self._watch = self._start_watch()
 
@@ -95,23 +100,11 @@ class Mover:
                 "and ROOT/queues",
             ) from error
 
-    def _refuse_other_root(self) -> None:
-        """Refuse to take the messages of a root out of it. What lies outside may be moved in."""
-        source, destination = self._config.source, self._config.destination
-        if folder_of_root(source) is None:
-            return
-        root = os.path.dirname(os.path.realpath(source))
-        if os.path.dirname(os.path.realpath(destination)) != root:
-            raise StartRefused(
-                ExitCode.FOLDERS,
-                f"{source} and {destination} are not of one root: messages would leave {root}; "
-                f"give {root}/delay and {root}/queues",
-            )
-
     def _start_watch(self) -> Watch | None:
         try:
             watch = Watch()
-            watch.add("source", str(self._config.source), attributes=True)
+            watch.add(_SOURCE, str(self._config.source), attributes=True)
+            watch.add(_DESTINATION, str(self._config.destination))
         except OSError as error:
             log.warning("no file system events; scans only", error=str(error))
             return None
@@ -145,6 +138,7 @@ class Mover:
         started = time.monotonic()
         self._settings.keep(self._list(self._destination))
         self._waiting = []
+        self._missing.clear()
         self._resting.forget_entries()
         for found in due_times(self._source, self._list(self._source), self._delay_ns):
             for name, due in found:
@@ -199,7 +193,10 @@ class Mover:
                 log.warning("file system events were lost; scanning again")
                 self._next_scan = 0.0
                 return
-            if event.change is Change.CAME:
+            if event.folder == _DESTINATION:
+                if event.change is Change.CAME and event.name in self._missing:
+                    self._next_scan = 0.0
+            elif event.change is Change.CAME:
                 noted[event.name] = _ENTRY
             elif event.change is Change.CHANGED:
                 noted.setdefault(event.name, _HINT)
@@ -272,7 +269,9 @@ class Mover:
             if (why := lives_on(held, rule, queue)) is not None:
                 self._report_living(held.name, why)
             return None
-        self._report(held.name, self._why_left(parsed[0], rule.queue_after(held.receive_count)))
+        dead = rule.queue_after(held.receive_count)
+        self._missing.update(filter(None, (parsed[0], dead)))
+        self._report(held.name, self._why_left(parsed[0], dead))
         return time.time_ns() + int(self._config.rescan_seconds * SECOND_NS)
 
     def _why_left(self, queue: QueueName, dead: QueueName | None) -> str:
@@ -287,12 +286,3 @@ class Mover:
 
 def _now() -> str:
     return f"{time.time_ns():0{_DUE_DIGITS}x}"
-
-
-def _open(files: Files, folder: Path) -> int:
-    try:
-        return files.open_folder(None, str(folder))
-    except OSError as error:
-        raise StartRefused(
-            ExitCode.ROOT, f"folder {folder}: {error.strerror}; make it, or start mq first"
-        ) from error

@@ -88,6 +88,7 @@ ELSEWHERE = {
     "spool/test_moves.py": "mq/spool/folders",
     "spool/test_network_files.py": "mq/disk/byte_locks",
     "sqs/test_cli.py": "mq_sqs/server",
+    "mover/test_two_roots.py": "mq_mover/folders",
     "sqs/fifo/test_in_flight.py": "mq/store/background",
     "sqs/fifo/test_loading.py": "mq_sqs/fifo/fifo_queue mq_sqs/fifo/using",
     "sqs/fifo/test_sending.py": "mq_sqs/fifo/parameters",

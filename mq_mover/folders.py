@@ -1,0 +1,36 @@
+"""The two folders of a mover: how they are opened, and which it does not take."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from mq.config import MoverConfig
+from mq.disk.files import Files
+from mq.errors import ExitCode, StartRefused
+from mq.spool.root import folder_of_root
+
+
+def open_folder(files: Files, folder: Path) -> int:
+    """Open a folder. Raises StartRefused."""
+    try:
+        return files.open_folder(None, str(folder))
+    except OSError as error:
+        raise StartRefused(
+            ExitCode.ROOT, f"folder {folder}: {error.strerror}; make it, or start mq first"
+        ) from error
+
+
+def refuse_other_root(config: MoverConfig) -> None:
+    """Refuse to take the messages of a root out of it. What lies outside may be moved in. Raises
+    StartRefused."""
+    source, destination = config.source, config.destination
+    if folder_of_root(source) is None:
+        return
+    root = os.path.dirname(os.path.realpath(source))
+    if os.path.dirname(os.path.realpath(destination)) != root:
+        raise StartRefused(
+            ExitCode.FOLDERS,
+            f"{source} and {destination} are not of one root: messages would leave {root}; "
+            f"give {root}/delay and {root}/queues",
+        )
