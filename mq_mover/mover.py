@@ -60,6 +60,7 @@ class Mover:
         self._config = config
         self._files = files
         self._delay_ns = int(config.delay_seconds * SECOND_NS)
+        self._retry_ns = max(int(config.retry_seconds * SECOND_NS), _BUSY_NS)
         self._grace_ns = STALE_NS if files.is_of_network else 0
         self._source = open_folder(files, config.source)
         self._destination = open_folder(files, config.destination)
@@ -159,7 +160,7 @@ class Mover:
             if self._resting.put_aside(name, entry):
                 continue
             again = self._try_move(name)
-            if again is not None and (kind == _ENTRY or again <= time.time_ns() + _BUSY_NS):
+            if again is not None and (kind == _ENTRY or again <= time.time_ns() + self._retry_ns):
                 self._push(again, kind, name)
                 # If the clock was set back, it is not due any more, and would come up for ever.
                 # What falls due meanwhile waits for the next call: otherwise thousands of messages
@@ -240,7 +241,7 @@ class Mover:
             self._report(name, f"{error.strerror}")
             if error.errno not in FAULTS_OF_ONE_MESSAGE:
                 self._resting.failed(name)
-                return now_ns + int(self._config.retry_seconds * SECOND_NS)
+                return now_ns + self._retry_ns
         else:
             if held is Lost.GONE:
                 return None

@@ -125,3 +125,23 @@ def test_other_queues_do_not_rest_and_names_without_a_queue_rest_together() -> N
     assert (queues.wait_seconds() or 0) > 0
     queues.forget_entries()
     assert queues.wait_seconds() is None
+
+
+def test_a_lease_that_was_cut_short_is_looked_at_again_after_an_error(
+    spool: Spool, orders: Path
+) -> None:
+    """The mover expected its end much later."""
+    files, delay = WatchedFiles(), spool.root / Folder.DELAY
+    config = MoverConfig(delay, spool.root / Folder.QUEUES, retry_seconds=0.2)
+    leased = write_message(delay / "orders:1", seal=seal_of(b"body", count=1), due_in_seconds=1000)
+    with closing(Mover(config, files)) as mover:
+        mover.scan()
+        os.utime(leased)
+        mover._wait()
+        files.fail("open_message")
+
+        def is_moved() -> bool:
+            mover.move_due()
+            return names_in(orders) == ["1"]
+
+        wait_until(is_moved)
