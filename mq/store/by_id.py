@@ -82,13 +82,13 @@ def _take(
 ) -> Operation[Received | None]:
     """Try to take a message. Returns None if another process holds the lock, or the barrier
     outlasted the lease."""
+    if visibility_ns is None:
+        visibility_ns = settings.visibility_ns(work, work.settings.of(queue))
     finding = partial(hold_by_id, work, queue, message_id, guard)
     found = yield from once_unlocked(queue, finding)
     if found is None:
         return None
     place, held = found
-    if visibility_ns is None:
-        visibility_ns = settings.visibility_ns(work, work.settings.of(queue))
     _refuse_expired(work, place, held)
     received = yield from take_held(
         work,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Callable, Collection
@@ -10,6 +11,8 @@ from typing import NamedTuple
 from mq.disk.files import Files
 from mq.lifecycle import Folder
 from mq.names import QueueName
+from mq.spool.message.held import FAULTS_OF_ONE_MESSAGE
+from mq.spool.message.seal import unless_unreadable
 from mq.spool.open_queues import OpenQueue, OpenQueues
 from mq.spool.queue.queue_settings import NO_SETTINGS, QueueSettings
 from mq.spool.queue.settings_file import (
@@ -23,6 +26,10 @@ from mq.spool.queue.settings_file import (
 
 SETTINGS_LOOK_SECONDS = 0.5
 """A process that works on a queue looks at its settings again after this time."""
+
+
+_OF_ONE_FILE = FAULTS_OF_ONE_MESSAGE | {errno.EIO}
+"""Errors that concern one file alone: EIO if it lasts."""
 
 
 class _KnownFile(NamedTuple):
@@ -61,7 +68,8 @@ class KnownSettings:
 
     def of(self, queue: QueueName) -> QueueSettings:
         """Return the settings of a queue, or those of a queue without settings if it does not
-        exist."""
+        exist. Raises OSError if an error keeps this process from a first look; a file that cannot
+        be read by itself counts as empty then."""
         known = self._known.get(queue)
         if known is not None and time.monotonic() < known.next_look:
             return known.settings
@@ -90,6 +98,8 @@ class KnownSettings:
             self._known.pop(queue, None)
             return NO_SETTINGS
         except OSError as error:
+            if known is _UNKNOWN and error.errno not in _OF_ONE_FILE:
+                raise
             # The error does not say what the settings are, so they stay as they were.
             found = SettingsRead(known.settings, None, f"cannot be read: {error.strerror}")
         if found.fault is not None and found.fault != known.fault:
@@ -116,5 +126,7 @@ class KnownSettings:
             if version_of(status) == known.version:
                 return SettingsRead(known.settings, known.version, known.fault), None
         folder = None if self._files.is_of_network else version_of(os.fstat(opened.fd))
-        found = read_settings(self._files, opened, queue)
+        found = unless_unreadable(lambda: read_settings(self._files, opened, queue))
+        if found is None:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
         return found, folder if found is NO_FILE else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from pathlib import Path
@@ -168,7 +169,30 @@ def test_an_error_of_the_disk_says_nothing_of_the_settings(
 ) -> None:
     (orders / SETTINGS_FILE).write_text("paused=true\n")
     assert known.of(ORDERS).paused
-    files.fail("read")
+    files.fail("read", times=2)
 
     assert known.of(ORDERS).paused
     assert "cannot be read" in reports[0][1]
+
+
+def test_a_file_that_can_be_read_at_the_second_try_counts_at_the_first_look(
+    known: KnownSettings, files: WatchedFiles, reports: list[tuple[str, str]], orders: Path
+) -> None:
+    (orders / SETTINGS_FILE).write_text("paused=true\n")
+    files.fail("open_to_look")
+
+    assert known.of(ORDERS).paused
+    assert reports == []
+
+
+def test_a_file_of_which_nothing_is_known_is_not_taken_for_empty(
+    known: KnownSettings, files: WatchedFiles, orders: Path
+) -> None:
+    """This process has too many files open: that says nothing of the file."""
+    (orders / SETTINGS_FILE).write_text("paused=true\n")
+    files.fail("open_to_look", code=errno.EMFILE)
+
+    with pytest.raises(OSError, match="Too many open files"):
+        known.of(ORDERS)
+
+    assert known.of(ORDERS).paused
