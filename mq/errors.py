@@ -165,7 +165,7 @@ CTL_EXIT_CODES = EXIT_CODES | {
     ExitCode.EMPTY: "empty: there is no message to show",
     ExitCode.NOT_FOUND: "no such queue or message",
     ExitCode.REFUSED: "refused; nothing was changed, except that import published earlier lines",
-    ExitCode.UNAVAILABLE: "no server answers there, or what answers is not MQ",
+    ExitCode.UNAVAILABLE: "no MQ answers there, an answer broke off, or a message is damaged",
     ExitCode.TRY_AGAIN: "not possible now; the outcome may be unknown; try again",
 }
 """What `mqctl --help` says about each exit code."""

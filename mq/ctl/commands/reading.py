@@ -44,7 +44,7 @@ def cat(context: click.Context, queue: QueueName, ids: tuple[MessageId, ...], ra
                 raise CommandFailed(
                     ExitCode.UNAVAILABLE,
                     f"message {message_id} fails its seal: its body is not what was published; "
-                    "`mqctl fsck --repair` sets it aside",
+                    "`mqctl --root ROOT fsck --repair` sets it aside",
                 )
 
 

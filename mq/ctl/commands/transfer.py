@@ -139,7 +139,7 @@ def _copy(
         raise CommandFailed(
             ExitCode.UNAVAILABLE,
             f"{len(damaged)} messages fail their seal and were left out, the first is "
-            f"{damaged[0]}; `mqctl fsck --repair` sets them aside",
+            f"{damaged[0]}; `mqctl --root ROOT fsck --repair` sets them aside",
         )
     if written < min(wanted, access.describe_queue(queue).ready):
         raise CommandFailed(

@@ -96,6 +96,8 @@ def test_cat_of_a_damaged_message_says_so(ctl: Ctl, server: Server, wire: Wire, 
 
     assert (done.code, done.out) == (ExitCode.UNAVAILABLE, b"Body")
     assert f"message {message_id} fails its seal" in done.err
+    assert "mqctl --root ROOT fsck --repair" in done.err
+    assert "or a message is damaged)" in done.err
 
 
 def test_tail_writes_the_newest_messages(ctl: Ctl, server: Server, wire: Wire, queue: str) -> None:

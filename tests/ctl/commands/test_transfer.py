@@ -80,6 +80,8 @@ def test_an_export_that_fails_says_how_many_it_wrote(ctl: Ctl, queue: str, serve
     assert done.code == ExitCode.UNAVAILABLE
     assert done.err.splitlines()[0] == "exported 2 messages"
     assert "1 messages fail their seal" in done.err
+    assert "mqctl --root ROOT fsck --repair" in done.err
+    assert "or a message is damaged)" in done.err
 
 
 def test_export_of_an_empty_queue_is_empty(ctl: Ctl, queue: str) -> None:
