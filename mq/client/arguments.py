@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from math import isnan
-from numbers import Real
+from numbers import Integral, Real
 
 from mq.config import MAX_REQUEST_LINE_BYTES
 from mq.names import MessageId, QueueName, parse_message_id, parse_queue_name
@@ -79,6 +79,12 @@ def seconds(argument: str, value: object) -> None:
         raise TypeError(f"{argument}={value!r}: give seconds as a number{hint}")
     if isinstance(value, float) and isnan(value):
         raise ValueError(f"{argument}={value!r}: give seconds as a number")
+
+
+def count(argument: str, value: object) -> None:
+    """Raise TypeError unless this is a whole number."""
+    if not isinstance(value, Integral):
+        raise TypeError(f"{argument}={value!r}: give a whole number")
 
 
 def text(argument: str, value: object) -> None:

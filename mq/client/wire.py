@@ -111,5 +111,6 @@ def _digits(name: str, value: float) -> str:
         least = max(value, _SHORTEST_SECONDS) if value > 0 else value
         return f"{least:.9f}".rstrip("0").rstrip(".")
     if not isinstance(value, Decimal):
-        arguments.seconds(name, value)
+        check = arguments.count if name == "max" else arguments.seconds
+        check(name, value)
     return str(value)

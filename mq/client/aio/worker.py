@@ -8,7 +8,7 @@ import logging
 import signal
 from collections.abc import Awaitable, Callable, Iterable
 
-from mq.client import operations
+from mq.client import arguments, operations
 from mq.client.aio.message import AsyncMessage
 from mq.client.aio.session import AsyncSession
 from mq.client.errors import ClientError
@@ -41,8 +41,7 @@ class AsyncWorker:
         concurrency: int,
         visibility: float | None,
     ) -> None:
-        if not isinstance(concurrency, int):
-            raise TypeError(f"concurrency={concurrency!r}: give a whole number")
+        arguments.count("concurrency", concurrency)
         if concurrency < 1:
             raise ValueError("concurrency: a worker has at least one task")
         require_awaitable(handle)

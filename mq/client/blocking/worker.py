@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 
-from mq.client import operations
+from mq.client import arguments, operations
 from mq.client.blocking.message import Message
 from mq.client.blocking.session import Session
 from mq.client.errors import ClientError
@@ -44,8 +44,7 @@ class Worker:
         concurrency: int,
         visibility: float | None,
     ) -> None:
-        if not isinstance(concurrency, int):
-            raise TypeError(f"concurrency={concurrency!r}: give a whole number")
+        arguments.count("concurrency", concurrency)
         if concurrency < 1:
             raise ValueError("concurrency: a worker has at least one thread")
         require_plain(handle)
