@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import click
 
 from mq.client.blocking.session import Session
-from mq.client.connection import ServerAddress, parse_url, reason_of
+from mq.client.connection import ServerAddress, has_closed_unheard, parse_url, reason_of
 from mq.client.errors import ClientError, NoAnswer, Problem, UnexpectedAnswer
 from mq.client.problems import NO_TYPE, certificate_way_out
 from mq.client.token import Token
@@ -126,8 +126,10 @@ def failure_of(error: ClientError, url: str, flag: str) -> CommandFailed:
         way_out = certificate_way_out(cause, "give its issuer's certificate as --cacert")
         text = f"{error.fact}; {way_out}, or name another {flag}"
     elif isinstance(cause, Exception):
-        text = f"{url} does not answer: {reason_of(cause)}; start mq there, name another {flag}, "
-        text += "or work on the folders with --root"
+        text = f"{url} does not answer: {reason_of(cause)}; start mq there, "
+        if has_closed_unheard(cause) and url.startswith("http:"):
+            text += "write https:// if it speaks TLS, "
+        text += f"name another {flag}, or work on the folders with --root"
     elif isinstance(error, UnexpectedAnswer):
         text = f"{error.fact}; name another {flag}"
     else:

@@ -143,6 +143,12 @@ def test_another_wrong_certificate_has_another_way_out(
     assert "--cacert" not in old.err + misnamed.err
 
 
+def test_plain_http_where_there_is_tls_says_what_to_write(server: Server) -> None:
+    done = Ctl("--url", f"http://localhost:{server.port}")("info", "orders")
+
+    assert_refused(done, ExitCode.UNAVAILABLE, "write https:// if it speaks TLS")
+
+
 @pytest.mark.parametrize("content", ["", "two tokens", "line\nline", "käse"])
 def test_a_file_without_one_token_is_refused_and_not_shown(tmp_path: Path, content: str) -> None:
     path = tmp_path / "token"
