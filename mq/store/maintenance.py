@@ -107,9 +107,10 @@ async def _relist_all(committer: Committer, work: Workspace) -> None:
         try:
             await committer.run(relist(work, queue))
         except QueueNotFound:
-            continue
+            pass
         except StoreUnavailable as error:
             log.warning("listing failed", queue=queue, error=str(error))
+        await _let_others_go_on()
 
 
 async def _expire_all(committer: Committer, work: Workspace, workers: Executor) -> None:
@@ -118,6 +119,7 @@ async def _expire_all(committer: Committer, work: Workspace, workers: Executor) 
     try:
         for queue in await loop.run_in_executor(workers, queues_to_expire, work):
             await _expire(committer, work, queue)
+            await _let_others_go_on()
     except OSError as error:
         log.error("looking for expired messages failed", error=str(error))
 
@@ -129,3 +131,9 @@ async def _expire(committer: Committer, work: Workspace, queue: QueueName) -> No
         pass
     except StoreUnavailable as error:
         log.warning("expired messages were not removed", queue=queue, error=str(error))
+
+
+async def _let_others_go_on() -> None:
+    """Let requests have their turn after each queue. On a root in memory an operation may end
+    without a wait, and there may be thousands of queues."""
+    await asyncio.sleep(0)

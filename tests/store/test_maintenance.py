@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 
 from mq.commit.group import GroupCommitter
+from mq.commit.operation import Operation
 from mq.disk.files import Files
-from mq.names import MessageId
+from mq.names import MessageId, QueueName
 from mq.spool.network_files import NetworkFiles
+from mq.store import maintenance
+from mq.store.context import Workspace
 from mq.store.receiving.received_message import Received
 from mq.store.store import Store
 from tests.support.faults import SYNCS, WatchedFiles
@@ -51,6 +54,39 @@ async def test_a_look_that_fails_by_a_defect_is_not_the_last_one(
     monkeypatch.setattr(f"mq.store.maintenance.{pause}", 0.01)
     async with asyncio.timeout(30), store_on(disk):
         await again.wait()
+
+
+@pytest.mark.parametrize(
+    ("look", "pause"), [("expire", "SWEEP_SECONDS"), ("relist", "RELIST_SECONDS")]
+)
+async def test_requests_have_their_turn_between_two_queues_of_a_look_also_in_memory(
+    quick_folder: Path, monkeypatch: pytest.MonkeyPatch, look: str, pause: str
+) -> None:
+    queues, turn = 10, 0
+    turns: list[int] = []
+    were_looked_at = asyncio.Event()
+    begin = getattr(maintenance, look)
+
+    def note(work: Workspace, queue: QueueName) -> Operation[None]:
+        turns.append(turn)
+        if len(turns) >= 3 * queues:
+            were_looked_at.set()
+        operation: Operation[None] = begin(work, queue)
+        return operation
+
+    monkeypatch.setattr(maintenance, look, note)
+    monkeypatch.setattr(maintenance, pause, 0.01)
+    async with asyncio.timeout(30), store_on(quick_folder / look) as store:
+        for number in range(queues):
+            queue = QueueName(f"q{number}")
+            await store.create_queue(queue, {"ttl": "3600"})
+            await publish(store, b"body", queue)
+        turns.clear()
+        while not were_looked_at.is_set():
+            turn += 1
+            await asyncio.sleep(0)
+
+    assert len(set(turns[-queues:])) == queues
 
 
 async def _receive(store: Store, _: MessageId) -> None:
