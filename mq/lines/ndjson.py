@@ -17,7 +17,7 @@ from io import BytesIO
 from json.encoder import encode_basestring
 from typing import Any, NamedTuple, NoReturn
 
-from mq.config import MAX_CONTENT_TYPE_BYTES, MAX_DELAY_SECONDS
+from mq.config import KIB, MAX_CONTENT_TYPE_BYTES, MAX_DELAY_SECONDS
 from mq.errors import InvalidName, InvalidRequest, shown
 from mq.names import MessageId, parse_message_id
 from mq.properties import NO_PROPERTIES, Properties, check_properties
@@ -26,6 +26,10 @@ MEDIA_TYPE = "application/x-ndjson"
 
 JSON_SPACE = b" \t\r\n"
 """What may surround the object in a line; `bytes.strip` would take more (RFC 8259, section 2)."""
+
+MAX_BARE_CHARACTERS = 64 * KIB
+"""How many characters a line may have outside of its strings. Of a list of empty objects json makes
+thirty bytes for each, and it holds up all other threads meanwhile."""
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
@@ -156,6 +160,8 @@ def is_content_type(text: str) -> bool:
 def _parse_object(text: bytes) -> dict[str, Any]:
     try:
         line = text.strip(JSON_SPACE).decode()
+        if len(line) > MAX_BARE_CHARACTERS:
+            _refuse_bare(line)
         # This is what decode() does, except that it looks for white space twice.
         found, end = _DECODER.raw_decode(line)
         if end != len(line):
@@ -171,6 +177,21 @@ def _parse_object(text: bytes) -> dict[str, Any]:
     if not isinstance(found, dict):
         _refuse('it must be an object; write it like {"body": "text"}')
     return found
+
+
+def _refuse_bare(line: str) -> None:
+    """Refuse a line with more than MAX_BARE_CHARACTERS, or raise JSONDecodeError for a string in
+    it."""
+    bare = at = 0
+    while bare <= MAX_BARE_CHARACTERS:
+        quote = line.find('"', at)
+        if quote < 0:
+            bare += len(line) - at
+            break
+        bare += quote - at
+        _, at = _DECODER.raw_decode(line, quote)
+    if bare > MAX_BARE_CHARACTERS:
+        _refuse(f"it has more than {MAX_BARE_CHARACTERS} characters outside of its strings")
 
 
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -42,10 +42,32 @@ def test_a_batch_and_an_import_say_the_same_of_a_bad_line(line: bytes) -> None:
 
 def test_the_last_of_many_members_twice_is_found_at_once() -> None:
     """64 KiB of members blocked the server for seconds, and a whole batch of them for hours."""
-    members = ",".join(f'"{number:x}":0' for number in range(200_000))
+    members = ",".join(f'"{number:x}":0' for number in range(20_000))
 
     with pytest.raises(InvalidRequest, match="'last' is given twice"):
         parse_line(f'{{{members},"last":1,"last":2}}'.encode())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"body": [%b0]}' % (b"{}," * 30_000),
+        b"{%b}" % b",".join(b'"%d": 1' % number for number in range(30_000)),
+        b'{"body": "a"%b}' % (b" " * 70_000),
+        b"[" * 70_000,
+    ],
+)
+def test_a_line_of_little_but_structure_is_refused_before_it_is_read(line: bytes) -> None:
+    """json made 500 MiB of 16, and held up all other requests for a second."""
+    with pytest.raises(InvalidRequest, match="more than 65536 characters outside of its strings"):
+        parse_line(line)
+
+
+@pytest.mark.parametrize("text", ["a" * MIB, '"' * MIB, "\\" * MIB, "é\n" * MIB])
+def test_a_long_body_is_no_structure(text: str) -> None:
+    line = f'{" " * 60_000}{{"content_type": "a", {" " * 60_000} "body": {json.dumps(text)}}}'
+
+    assert parse_line(line.encode()) == Line(text.encode(), content_type="a")
 
 
 @pytest.mark.parametrize(
