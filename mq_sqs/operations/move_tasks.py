@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 from binascii import Error as Base64Error
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 from mq.errors import InvalidRequest, QueueNotFound
@@ -89,7 +88,10 @@ async def start_message_move_task(
         raise SQSError(
             INVALID_PARAMETER_VALUE, "Source queue must be configured as a Dead Letter Queue."
         )
-    task = await operations.move_tasks.start(source, target, rate)
+    try:
+        task = await operations.move_tasks.start(source, target, rate)
+    except QueueNotFound:
+        raise _not_found("SourceArn") from None
     if task is None:
         raise SQSError(
             INVALID_PARAMETER_VALUE,
@@ -104,9 +106,11 @@ async def list_message_move_tasks(
 ) -> Result:
     limit = call.number("MaxResults", 1, MAX_TASKS) or 1
     await _require(operations, source, "SourceArn")
-    with suppress(QueueNotFound):
+    try:
         await operations.move_tasks.adopt(source)
-    tasks = tasks_of(await operations.store.read_settings(source))[:limit]
+        tasks = tasks_of(await operations.store.read_settings(source))[:limit]
+    except QueueNotFound:
+        raise _not_found("SourceArn") from None
     latest = [operations.move_tasks.latest(source, each) for each in tasks]
     return {"Results": [_result(operations, source, each) for each in latest]} if latest else {}
 
@@ -144,10 +148,16 @@ async def _require(operations: Operations, queue: QueueName, member: str) -> Non
     try:
         await operations.settings_of(queue)
     except QueueNotFound:
-        raise SQSError(
-            RESOURCE_NOT_FOUND,
-            f"The resource that you specified for the {member} parameter doesn't exist.",
-        ) from None
+        raise _not_found(member) from None
+
+
+def _not_found(member: str) -> SQSError:
+    """Return the error for a queue that is not there, or that was deleted since its settings were
+    read."""
+    return SQSError(
+        RESOURCE_NOT_FOUND,
+        f"The resource that you specified for the {member} parameter doesn't exist.",
+    )
 
 
 def _result(operations: Operations, source: QueueName, task: MoveTask) -> dict[str, Any]:

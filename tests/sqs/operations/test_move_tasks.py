@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 from typing import Any
 
 import pytest
@@ -201,3 +202,16 @@ def test_what_cannot_be_moved_is_refused(gateway: Server, sqs: Any) -> None:
             assert told.code == code, (operation, values, told)
             assert 400 <= told.status < 500
     assert tasks_of(sqs, dead) == []
+
+
+@pytest.mark.parametrize("operation", ["StartMessageMoveTask", "ListMessageMoveTasks"])
+def test_a_source_that_somebody_else_has_just_deleted_is_not_found(
+    gateway: Server, sqs: Any, operation: str
+) -> None:
+    _, dead = make_dead(sqs)
+    assert tasks_of(sqs, dead) == []  # For half a second the gateway does not look again.
+
+    shutil.rmtree(gateway.root / "queues" / name_of(dead))
+
+    for told in ask_both(gateway, operation, {"SourceArn": ARN + name_of(dead)}):
+        assert told.code == "ResourceNotFoundException", told
