@@ -55,6 +55,8 @@ class CutLedger:
         self.wrong: list[str] = []
         """What no client should have been told, whatever was cut."""
         self._queues: dict[str, str] = {}
+        self._ids: dict[str, str] = {}
+        """The id of each token, which was sent once."""
 
     def read(self, lines: Iterable[bytes], *, certain: bool) -> None:
         """Take in a piece of the log. What was answered only after the instant of the cut, or
@@ -82,6 +84,7 @@ class CutLedger:
     def _note_answer(self, word: str, subject: str, *more: Any) -> None:
         if word == "published":
             self.published[subject], self._queues[subject] = more
+            self._ids[self.published[subject]] = subject
         elif word == "leased":
             self.note_lease(subject, *more)
         elif word == "removed":
@@ -100,6 +103,8 @@ class CutLedger:
         """
         if token is None or self.published.get(message_id, token) != token:
             self.wrong.append(f"{message_id} was given out torn, or with another's body")
+        else:
+            self.wrong += self._wrong_origin(message_id, token)
         lease = SeenLease(_ns(visible_at), etag, *times_ns)
         if self.removed.get(message_id, lease.asked_ns) < lease.asked_ns:
             self.wrong.append(f"{message_id} was removed and given out again")
@@ -107,6 +112,13 @@ class CutLedger:
         if first is not last and last.answered_ns < first.visible_ns:
             self.wrong.append(f"{message_id} was given out under somebody's lease")
         self.leases[message_id] = last
+
+    def _wrong_origin(self, message_id: str, token: str) -> list[str]:
+        """What is wrong with a message of that token, as far as it tells who sent it."""
+        if token not in self.asked:
+            return [f"{message_id} was sent by nobody"]
+        other = self._ids.setdefault(token, message_id)
+        return [] if other == message_id else [f"{message_id} is {other} under a second id"]
 
     def must_be_there(self) -> set[str]:
         return self.published.keys() - self.asked_to_remove
@@ -124,6 +136,8 @@ class CutLedger:
         for message_id, (file, *_) in found.items():
             if message_id in self.published and file.token != self.published[message_id]:
                 wrong.append(f"{message_id} is torn")
+            elif file.token is not None:
+                wrong += self._wrong_origin(message_id, file.token)
             lease = self.leases.get(message_id)
             if lease is not None and lease.visible_ns > now_ns and not _keeps(file, lease):
                 wrong.append(f"{message_id}: its lease is forgotten")

@@ -32,6 +32,7 @@ def _lines() -> list[bytes]:
     return [
         _event("asked to make", "orders"),
         _event("made", "orders"),
+        *(_event("asked to publish", token, "orders") for token in TOKENS.values()),
         *(_event("published", i, token, "orders") for i, token in TOKENS.items()),
         _event("leased", LEASED, TOKENS[LEASED], etag, VISIBLE.isoformat(), *times_ns),
         _event("asked to remove", REMOVED),
@@ -50,7 +51,7 @@ def tree(root: Path) -> Path:
 
 
 def _write(path: Path, message_id: str) -> None:
-    body = body_of(TOKENS[message_id])
+    body = body_of(TOKENS.get(message_id, message_id))
     write_message(path, body, seal=seal_of(body, lease=LEASE), due_in_seconds=3601)
 
 
@@ -78,6 +79,11 @@ def test_tree_as_the_client_was_told_is_right(tree: Path) -> None:
             "its lease is forgotten",
         ),
         (lambda r: shutil.rmtree(r / "queues/orders"), "queue orders is lost"),
+        (
+            lambda r: _write(r / "queues/orders/other", f"{4:032x}"),
+            "other was sent by nobody",
+        ),
+        (lambda r: _write(r / "new/orders:other", READY), f"other is {READY} under a second id"),
     ],
 )
 def test_harm_is_seen(tree: Path, harm: Callable[[Path], object], violation: str) -> None:
@@ -104,6 +110,22 @@ def test_message_that_should_not_be_given_out_is_seen(
     ledger.note_lease(REMOVED, token, '"1"', VISIBLE.isoformat(), asked_ns, asked_ns)
 
     assert any(violation in line for line in ledger.wrong)
+
+
+@pytest.mark.parametrize(
+    ("token", "violation"),
+    [
+        (f"{4:032x}", "other was sent by nobody"),
+        (TOKENS[READY], f"other is {READY} under a second id"),
+    ],
+)
+def test_message_under_an_id_that_it_never_had_is_seen(token: str, violation: str) -> None:
+    ledger = CutLedger()
+    ledger.read(_lines(), certain=True)
+
+    ledger.note_lease("other", token, '"1"', VISIBLE.isoformat(), time.time_ns(), time.time_ns())
+
+    assert ledger.wrong == [violation]
 
 
 def test_message_given_out_under_a_lease_is_seen() -> None:
