@@ -260,7 +260,7 @@ class QueueFolder:
             self._has_warned = True
             warnings.warn(
                 f"queue {self.path}: names like {self.index.newest} look as if they were in "
-                f"{other}, not {self.unit}; open it with unit={other!r}",
+                f"{other}, not {self.unit}; open it with unit={other!r}, or give --unit {other}",
                 stacklevel=2,
             )
 

@@ -121,6 +121,7 @@ def test_the_other_unit_is_warned_of(folder: Path) -> None:
 
     assert (done.code, done.out) == (0, b"1\n")
     assert done.err.startswith("warning: queue ")
+    assert "or give --unit us" in done.err
     assert vsqs("receive", folder) == (0, b"body", f"id={message_id}\n")
     assert len(vsqs("publish", folder, "next").out.strip()) == 16
 
