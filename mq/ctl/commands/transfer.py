@@ -138,8 +138,8 @@ def _copy(
     if damaged:
         raise CommandFailed(
             ExitCode.UNAVAILABLE,
-            f"{len(damaged)} messages fail their seal and were left out, the first is "
-            f"{damaged[0]}; `mqctl --root ROOT fsck --repair` sets them aside",
+            f"{messages_text(len(damaged))} left out, damaged; the first is {damaged[0]}; "
+            "`mqctl --root ROOT fsck --repair` sets them aside",
         )
     if written < min(wanted, access.describe_queue(queue).ready):
         raise CommandFailed(
