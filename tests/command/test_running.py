@@ -40,7 +40,7 @@ def test_a_burst_of_signals_ends_it_with_exit_code_0_and_no_traceback(
 
 
 def test_a_defect_ends_a_command_with_its_own_exit_code(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.argv", ["mq"])
 
@@ -52,12 +52,12 @@ def test_a_defect_ends_a_command_with_its_own_exit_code(
         run(broken)
 
     assert ended.value.code == ExitCode.SOFTWARE
-    assert "ZeroDivisionError" in capsys.readouterr().err
+    assert "ZeroDivisionError" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("group", [vsqs, mq_pipeline], ids=lambda group: str(group.name))
 def test_a_command_without_its_subcommand_shows_its_help(
-    group: click.Group, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    group: click.Group, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.argv", [str(group.name)])
 
@@ -65,6 +65,6 @@ def test_a_command_without_its_subcommand_shows_its_help(
         run(group)
 
     assert ended.value.code == ExitCode.USAGE
-    lines = capsys.readouterr().err.splitlines()
+    lines = capfd.readouterr().err.splitlines()
     assert lines[0].startswith(f"Usage: {group.name} ")
     assert "Commands:" in lines

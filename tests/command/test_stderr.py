@@ -1,4 +1,4 @@
-"""Commands that are started without stderr."""
+"""Commands that are started without stderr, or with one that takes nothing."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ from tests.support.mqctl import Ctl, without_ours
         (("export", "jobs"), ExitCode.OK, b'"body": "press the shirts"'),
         (("fsck",), ExitCode.OK, b""),
         (("recv", "jobs", "--ack"), ExitCode.OK, b"press the shirts"),
+        (("recv", "jobs"), ExitCode.OK, b"press the shirts"),
         (("info", "nowhere"), ExitCode.NOT_FOUND, b""),
     ],
 )
-def test_a_closed_stderr_changes_nothing_else(
-    tmp_path: Path, words: tuple[str, ...], code: ExitCode, out: bytes
+@pytest.mark.parametrize("stderr", ["&-", "/dev/full"])
+def test_a_stderr_that_takes_nothing_changes_nothing_else(
+    tmp_path: Path, stderr: str, words: tuple[str, ...], code: ExitCode, out: bytes
 ) -> None:
     root = tmp_path / "mq"
     ctl = Ctl("--root", str(root))
@@ -30,7 +32,7 @@ def test_a_closed_stderr_changes_nothing_else(
     ctl.ok("send", "jobs", "press the shirts")
 
     done = subprocess.run(
-        ["sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable, "-m", "mq.ctl", *words],
+        ["sh", "-c", f'exec "$@" 2>{stderr}', "sh", sys.executable, "-m", "mq.ctl", *words],
         check=False, stdout=subprocess.PIPE, timeout=60,
         env=without_ours() | {"MQCTL_ROOT": str(root)},
     )  # fmt: skip
