@@ -93,10 +93,14 @@ def _document(body: bytes) -> Mapping[str, Any] | None:
 
 
 def _members(value: Any, known: set[str]) -> dict[str, Any] | None:
-    """What an object has, without nulls; None if it is not an object, or has an unknown name."""
-    if not isinstance(value, Pairs) or not dict(value).keys() <= known:
+    """What an object has, without nulls; None if it is not an object, or has an unknown name. Names
+    of the query protocol, which have a dot, are passed over."""
+    if not isinstance(value, Pairs):
         return None
-    return {name: each for name, each in dict(value).items() if each is not None}
+    members = {name: each for name, each in dict(value).items() if "." not in name}
+    if not members.keys() <= known:
+        return None
+    return {name: each for name, each in members.items() if each is not None}
 
 
 def _is_text(value: Any) -> bool:

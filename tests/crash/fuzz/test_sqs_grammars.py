@@ -201,6 +201,13 @@ def test_json_is_utf_8(encoding: str) -> None:
     assert right.entries_of_json(body) is None
 
 
+def test_a_name_of_the_query_protocol_in_json_is_passed_over() -> None:
+    judge_json(
+        b'{"Entries": [{"Id": "a", "ReceiptHandle": "h", ".VisibilityTimeout": null}], '
+        b'"AttributeName.1": "All", "QueueUrl": "orders"}'
+    )
+
+
 @pytest.mark.crash_long
 @pytest.mark.parametrize("name", GRAMMARS)
 def test_both_protocols_agree_with_their_grammar_for_longer(name: str) -> None:
