@@ -162,7 +162,7 @@ class Admin:
         totals = {name: sum(getattr(each, name) for each in activity.values()) for name in _TOTALS}
         totals["corrupt"] = survey.files.get(Folder.CORRUPT, 0)
         # The counters are of this moment; the survey may be an older one.
-        return Look(time.time(), queues, totals)
+        return Look(time.time(), queues, totals, await self._why_not_ready())
 
     async def _tell_life(self, request: web.BaseRequest) -> web.Response:
         if self.health is not None and not self.health.is_alive():

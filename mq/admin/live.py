@@ -30,11 +30,13 @@ seconds since 1970; and how many the server has published and removed since it s
 
 
 class Look(NamedTuple):
-    """The queues at `time`, in seconds since 1970; `totals` are counters of the server."""
+    """The queues at `time`, in seconds since 1970; `totals` are counters of the server. `trouble`
+    is why it is not ready, None if it is."""
 
     time: float
     queues: dict[str, Row]
     totals: dict[str, int]
+    trouble: str | None
 
 
 class _Tick(NamedTuple):
@@ -121,9 +123,7 @@ def _changes(before: Look | None, now: Look) -> bytes:
     known = {} if before is None else before.queues
     queues = {name: row for name, row in now.queues.items() if known.get(name) != row}
     gone = [name for name in known if name not in now.queues]
-    return event(
-        "changes", {"time": now.time, "queues": queues, "gone": gone, "totals": now.totals}
-    )
+    return event("changes", {**now._asdict(), "queues": queues, "gone": gone})
 
 
 def event(kind: str, data: object) -> bytes:

@@ -186,6 +186,17 @@ def test_a_server_that_says_nothing_more_is_not_live(
     browser.wait_for(lambda: browser.find("#state").text == "live")
 
 
+def test_a_server_that_takes_nothing_is_not_live(
+    browser: Browser, start_server: Callable[..., Server]
+) -> None:
+    server = start_server("--admin=127.0.0.1:0", f"--min-free={2**60}")
+    browser.open(page_of(server))
+
+    browser.wait_for(lambda: browser.find("#state").text.startswith("not ready: "))
+    assert "--min-free" in browser.find("#state").text
+    assert browser.find("#state").get_attribute("class") == "lost"
+
+
 def test_a_server_that_comes_back_is_watched_again(
     browser: Browser, start_server: Callable[..., Server]
 ) -> None:

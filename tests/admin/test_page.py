@@ -89,6 +89,7 @@ def test_a_viewer_is_told_everything_and_then_what_changes(admin: Server, wire_o
         assert kind == "whole"
         assert whole["queues"] == {"orders": [0, 0, 0, None, 0, 0]}
         assert whole["about"]["may_write"] is False
+        assert whole["trouble"] is None
 
         wire_of.publish("orders")
         wire_of.request("PUT", "/invoices")
@@ -102,6 +103,13 @@ def test_a_viewer_is_told_everything_and_then_what_changes(admin: Server, wire_o
         assert changed["orders"][:3] == [1, 0, 0]
         assert changed["orders"][4:] == [1, 0]
         assert changes["totals"]["published"] == 1
+
+
+def test_a_viewer_is_told_why_the_server_is_not_ready(start_server: Callable[..., Server]) -> None:
+    server = start_server("--admin=127.0.0.1:0", f"--min-free={2**60}")
+    with closing(Viewer(server.admin_port)) as viewer:
+        for _ in range(2):
+            assert "(--min-free)" in viewer.next()[1]["trouble"]
 
 
 def test_a_queue_that_is_gone_is_told_of(admin: Server, wire_of: Wire) -> None:
@@ -271,7 +279,7 @@ async def test_a_look_that_fails_by_a_defect_is_not_the_last_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("mq.admin.live._LOOK_SECONDS", 0.0)
-    looks: Iterator[Exception | Look] = iter([KeyError("orders"), Look(0.0, {}, {})])
+    looks: Iterator[Exception | Look] = iter([KeyError("orders"), Look(0.0, {}, {}, None)])
 
     async def take() -> Look:
         found = next(looks)

@@ -19,6 +19,7 @@ let totals = {};
 let before = null;
 const rates = Object.fromEntries(TOTALS.map(([kind]) => [kind, []]));
 let now = 0;
+let trouble = null; // why the server is not ready
 let mayWrite = false;
 let sort = { by: "ready", down: true };
 let chosen = "";
@@ -29,6 +30,7 @@ let order = [];
 
 function heard(kind, data) {
   now = data.time;
+  trouble = data.trouble;
   if (kind === "whole") {
     mayWrite = data.about.may_write;
     byId("about").textContent = `${data.about.root} \u00b7 ${data.about.version}`;
@@ -81,8 +83,9 @@ function takeTotals(found) {
 }
 
 function state(word, why = "") {
-  const shown = byId("state"), said = { live: "live", silent: "no news: the server is silent" };
-  shown.className = word === "live" ? "live" : "lost";
+  const shown = byId("state");
+  const said = { live: trouble ? `not ready: ${trouble}` : "live", silent: "no news: the server is silent" };
+  shown.className = word === "live" && !trouble ? "live" : "lost";
   tell(shown, said[word] ?? `no connection${why ? `: ${why}` : ""}`);
 }
 
