@@ -77,6 +77,7 @@ NEEDED = {
     at(lease_each._take, "lock"): "two receivers of two queues",
     at(lease_each._find, "lock_shared"): "receive together while deleting",
     at(release.put_back, "lock"): "put back late",
+    at(release._uncount, "lock"): "put back what is back",
     at(remove.move_on, "lock_shared"): "remove while deleting",
     at(remove_under_lease.LeasedRemover.remove, "lock"): "remove late",
     at(remove_under_lease.LeasedRemover.remove_together, "lock"): "remove several late",

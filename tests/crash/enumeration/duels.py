@@ -70,11 +70,14 @@ def two_receivers_of_two_queues(scene: Scene, step: Chance) -> None:
     interleave(scene, step, clients.files, lambda: receive(clients), lambda: receive(others))
 
 
-def put_back_late(scene: Scene, step: Chance) -> None:
-    """Its lease is over, and the message redelivered and received again."""
+def put_back_late(scene: Scene, step: Chance, is_back: bool = False) -> None:
+    """Its lease is over, and the message redelivered and received again. With `is_back` it is in
+    its queue before."""
     clients, others = two_servers(scene, ready=1)
     [received] = clients.run(clients.receive("a", SHORT_SECONDS))
     scene.clock.pass_seconds(2)
+    if is_back:
+        scene.move()
     interleave(
         scene,
         step,
@@ -222,6 +225,7 @@ DUELS = {
         Row("two receivers of many", partial(two_receivers, most=2)),
         Row("two receivers of two queues", two_receivers_of_two_queues),
         Row("put back late", put_back_late),
+        Row("put back what is back", partial(put_back_late, is_back=True)),
         Row("remove late", remove_late),
         Row("remove several late", remove_several_late),
         Row("prolong late", prolong_late),
