@@ -60,9 +60,9 @@ MAX_ADMIN_CONNECTIONS = 100
 log = structlog.get_logger(__name__)
 
 _TURN_SECONDS = 0.0005
-"""For how long a thread may run Python while another one waits for its turn. A look at a long queue
-runs in a worker, and the event loop waits that long after each of its calls; Python's own 5 ms are
-as long as fifty requests."""
+"""For how long a thread may run Python while another one waits for its turn. While a worker looks
+at a long queue, the event loop may wait for as long after each of its system calls; Python's own
+5 ms are as long as fifty requests."""
 
 _GARBAGE_THRESHOLD = 20_000
 _M_MMAP_THRESHOLD = -3
