@@ -116,10 +116,13 @@ def _make_durable(
 
 
 def _refuse_foreign(work: Workspace, queue: QueueName) -> None:
-    """Raise StoreUnavailable if something that is not a queue has the queue's name."""
+    """Raise StoreUnavailable if something that is not a queue has the queue's name, or nothing any
+    more: another process has deleted the queue."""
     try:
         work.require_queue(queue)
     except QueueNotFound:
+        if not work.spool.exists(Folder.QUEUES, queue):
+            raise _being_deleted(queue) from None
         raise StoreUnavailable(
             f"what has the name {queue} in the folder {Folder.QUEUES} is not a queue of this "
             "server; remove it, or try again"

@@ -62,6 +62,25 @@ def test_a_queue_that_is_deleted_before_its_settings_change_is_made_again(
     assert settings_of(spool, ORDERS).ttl_seconds == 60
 
 
+def test_a_queue_that_is_deleted_once_it_was_found_is_not_taken_for_a_strange_folder(
+    spool: Spool, files: WatchedFiles, open_spool: Callable[[Files], Spool]
+) -> None:
+    another = open_spool(WatchedFiles())
+    looks: list[object] = []
+
+    def delete(*_: object) -> None:
+        looks.append(None)
+        if len(looks) == 2:
+            assert begin_deletion(another, ORDERS)
+
+    files.before["status_of"] = delete
+    work = Workspace(spool, ServerConfig(root=spool.root), lambda: None)
+    committer = BlockingCommitter(Barrier(spool), work.begin_round, work.end_calls)
+    refusal = pytest.raises(StoreUnavailable, match="is being deleted by another process")
+    with closing(committer), closing(work.ready), refusal:
+        committer.run(create_queue(work, ORDERS))
+
+
 @pytest.mark.parametrize("kept", [0.0, 0.5, 1.0])
 def test_a_power_cut_after_each_call_leaves_the_old_or_the_new_ones(
     tmp_path: Path,
