@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from typing import Any, NamedTuple
 
+from mq.errors import QueueNotFound
 from mq.names import QueueName
+from mq.spool.folders import Spool
 from mq.spool.queue.queue_settings import QueueSettings
+from mq.store.queues import list_queues
+from mq.store.settings import settings_of
 from mq_sqs.addresses import queue_of_arn
 from mq_sqs.faults import INVALID_PARAMETER_VALUE, SQSError, wrong_value
 
@@ -60,6 +65,18 @@ def wrong_redrive(text: str, why: str) -> SQSError:
 def dead_letters_of(queue: QueueName, settings: QueueSettings) -> DeadLetters | None:
     max_receives, dead = settings.dead_letter_rule(queue, 0)
     return None if dead is None or not max_receives else DeadLetters(dead, max_receives)
+
+
+def dead_letter_sources_in(spool: Spool, dead: QueueName) -> list[QueueName]:
+    """Return the queues whose dead letters go to `dead`, sorted. For a worker: it reads the
+    settings of every queue. Raises OSError."""
+    sources = []
+    for queue in list_queues(spool):
+        with suppress(QueueNotFound):  # It was deleted just now.
+            found = dead_letters_of(queue, settings_of(spool, queue))
+            if found is not None and found.queue == dead:
+                sources.append(queue)
+    return sources
 
 
 def check_allow_policy(text: str) -> str:

@@ -8,8 +8,10 @@ from binascii import Error as Base64Error
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
+from mq.commit.operation import InWorker, Operation
 from mq.errors import QueueNotFound
 from mq.names import QueueName, is_fifo
+from mq.store.context import Workspace
 from mq.web.tokens import Scope
 from mq_sqs.calls import Operations, Result, SqsCall
 from mq_sqs.faults import (
@@ -33,7 +35,7 @@ from mq_sqs.queue_attributes import (
     find_conflict,
 )
 from mq_sqs.redrive_policies import (
-    dead_letters_of,
+    dead_letter_sources_in,
     may_redrive,
     read_redrive_policy,
     wrong_redrive,
@@ -108,16 +110,14 @@ async def list_dead_letter_source_queues(
 
 
 async def dead_letter_sources(operations: Operations, queue: QueueName) -> list[QueueName]:
-    """Return the queues whose dead letters go to `queue`."""
-    names = []
-    for name in await operations.store.list_queues():
-        try:
-            found = dead_letters_of(name, await operations.settings_of(name))
-        except QueueNotFound:
-            continue
-        if found is not None and found.queue == queue:
-            names.append(name)
-    return names
+    """Return the queues whose dead letters go to `queue`. Raises StoreUnavailable."""
+
+    def find(work: Workspace) -> Operation[list[QueueName]]:
+        # One call for all queues: there may be thousands.
+        found: list[QueueName] = yield InWorker(dead_letter_sources_in, work.spool, queue)
+        return found
+
+    return await operations.store.run(find)
 
 
 # Attributes and tags

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,7 @@ from mq.store.store import Store
 from mq_sqs import calls
 from mq_sqs.addresses import Addressing
 from mq_sqs.calls import Operations
+from mq_sqs.operations.queues import dead_letter_sources
 from tests.support.stores import ORDERS, store_on
 
 NOWHERE = QueueName("nowhere")
@@ -180,3 +183,25 @@ async def test_a_reading_beside_that_fails_disturbs_nobody(
     assert operations.known_settings_of(ORDERS) is None
     with pytest.raises(QueueNotFound):
         await operations.settings_of(ORDERS)
+
+
+async def test_the_sources_of_dead_letters_are_found_by_one_job(
+    operations: Operations, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queues = [QueueName(f"q{number:02}") for number in range(20)]
+    for queue in queues:
+        (root / "queues" / queue).mkdir()
+        (root / "queues" / queue / ".settings").write_text("max-receives=3\ndead-letters=dead\n")
+    (root / "queues" / "not a queue").mkdir()
+    jobs: list[object] = []
+    submit = ThreadPoolExecutor.submit
+
+    def count(*arguments: Any) -> Any:
+        jobs.append(arguments)
+        return submit(*arguments)
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", count)
+
+    assert await dead_letter_sources(operations, QueueName("dead")) == queues
+    assert await dead_letter_sources(operations, QueueName("other")) == []
+    assert len(jobs) < len(queues)
