@@ -121,6 +121,13 @@ def test_a_token_that_no_header_carries_is_not_taken(
     browser.wait_for(lambda: browser.texts("#queues tbody td:first-child") == ["orders"])
 
 
+_COUNT_WHAT_IS_TOLD = (
+    "window.told = 0;"
+    "new MutationObserver((changes) => { window.told += changes.length; })"
+    ".observe(document.querySelector('header [role=status]'), {childList: true, subtree: true})"
+)
+
+
 def test_a_screen_reader_is_not_told_each_second_that_the_page_is_live(
     browser: Browser, server: Server
 ) -> None:
@@ -128,14 +135,29 @@ def test_a_screen_reader_is_not_told_each_second_that_the_page_is_live(
     browser.open(page_of(server))
     browser.wait_for(lambda: browser.find("#state").text == "live")
 
-    browser.run(
-        "window.told = 0;"
-        "new MutationObserver((changes) => { window.told += changes.length; })"
-        ".observe(document.getElementById('state'), {childList: true, subtree: true})"
-    )
+    browser.run(_COUNT_WHAT_IS_TOLD)
     fill(server, late=[])
 
     browser.wait_for(lambda: browser.texts("#queues tbody td:first-child") == ["late", "orders"])
+    assert browser.run("return window.told") == 0
+
+
+def test_a_screen_reader_is_told_of_a_trouble_once_though_its_figures_change(
+    browser: Browser, start_server: Callable[..., Server]
+) -> None:
+    server = start_server("--admin=127.0.0.1:0", f"--min-free={2**60}")
+    browser.open(page_of(server))
+    browser.wait_for(lambda: browser.find("#state").text.startswith("not ready: "))
+    told = browser.find("header [role=status]").get_attribute("textContent")
+    assert told is not None
+    assert "bytes are free" in told
+
+    browser.run(_COUNT_WHAT_IS_TOLD)
+    shown = browser.find("#state").text
+    (server.root / "filler").write_bytes(bytes(1 << 20))
+
+    browser.wait_for(lambda: browser.find("#state").text != shown)
+    assert browser.find("#state").text.startswith("not ready: ")
     assert browser.run("return window.told") == 0
 
 

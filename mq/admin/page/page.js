@@ -1,7 +1,7 @@
 // The overview, the way between the two views, and the keys.
 
 import { ask, listen } from "./server.js";
-import { age, byId, counted, draw, element, endQuestion, newPlot, number, rate, tell, toast } from "./view.js";
+import { age, byId, counted, draw, element, endQuestion, newPlot, number, rate, toast } from "./view.js";
 import * as queueView from "./queue.js";
 
 const PLACES = 180; // looks that the plots remember
@@ -20,6 +20,7 @@ let before = null;
 const rates = Object.fromEntries(TOTALS.map(([kind]) => [kind, []]));
 let now = 0;
 let trouble = null; // why the server is not ready
+let toldKind = ""; // what a screen reader was told of the server's state, without the figures
 let mayWrite = false;
 let sort = { by: "ready", down: true };
 let chosen = "";
@@ -86,7 +87,11 @@ function state(word, why = "") {
   const shown = byId("state");
   const said = { live: trouble ? `not ready: ${trouble}` : "live", silent: "no news: the server is silent" };
   shown.className = word === "live" && !trouble ? "live" : "lost";
-  tell(shown, said[word] ?? `no connection${why ? `: ${why}` : ""}`);
+  shown.textContent = said[word] ?? `no connection${why ? `: ${why}` : ""}`;
+  // A screen reader need not hear figures that change each second.
+  const kind = shown.textContent.replace(/\d+/g, "");
+  if (kind !== toldKind) byId("state-told").textContent = shown.textContent;
+  toldKind = kind;
 }
 
 // The overview
