@@ -5,28 +5,22 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from mq.fsck.suspect import FindingKind, SuspectPlace, move_to_corrupt
+from mq.fsck.suspect import FindingKind, PlacedSuspect, move_to_corrupt
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, queue_path
 from mq.spool.batch_names import BatchName
 from mq.spool.folders import DELETING_SUFFIX, Spool
-from mq.spool.message.held import Held, Lost, Opened, fails_its_seal, hold_in, seal_of
+from mq.spool.message.held import Lost, Opened, fails_its_seal, seal_of
 from mq.spool.queue.queues import finish_deletion, has_queue
 from mq.spool.sets import hold_set
 from mq.spool.sweep import Sweeper
 
 
 @dataclass(frozen=True)
-class Damaged:
+class Damaged(PlacedSuspect):
     """A message that fails its seal."""
 
-    spool: Spool
-    place: SuspectPlace
-    kind: FindingKind = FindingKind.DAMAGED
-
-    @property
-    def path(self) -> str:
-        return str(self.place)
+    kind = FindingKind.DAMAGED
 
     def look(self) -> str | None:
         """Look without the lock, which would make a receiver skip the message: body and length
@@ -47,7 +41,7 @@ class Damaged:
         return f"its {parts} not what its seal says, or cannot be read"
 
     def mend(self) -> str | None:
-        held = _hold(self.spool, self.place)
+        held = self.hold()
         if isinstance(held, Lost):
             return None
         with held:
@@ -57,22 +51,16 @@ class Damaged:
 
 
 @dataclass(frozen=True)
-class Leftover:
+class Leftover(PlacedSuspect):
     """A whole message in `new` whose publisher died before it was delivered."""
 
-    spool: Spool
-    place: SuspectPlace
     queue: QueueName
     message_id: MessageId
-    kind: FindingKind = FindingKind.LEFTOVER
-
-    @property
-    def path(self) -> str:
-        return str(self.place)
+    kind = FindingKind.LEFTOVER
 
     def look(self) -> str | None:
         """Look under the lock, which a publisher holds until delivery."""
-        held = _hold(self.spool, self.place)
+        held = self.hold()
         if isinstance(held, Lost):
             return None
         with held:
@@ -96,22 +84,16 @@ class Leftover:
 
 
 @dataclass(frozen=True)
-class Orphan:
+class Orphan(PlacedSuspect):
     """A message in `new` or `delay` whose queue does not exist."""
 
-    spool: Spool
-    place: SuspectPlace
     queue: QueueName
-    kind: FindingKind = FindingKind.ORPHAN
-
-    @property
-    def path(self) -> str:
-        return str(self.place)
+    kind = FindingKind.ORPHAN
 
     def look(self) -> str | None:
         if has_queue(self.spool.files, self.spool.fd(Folder.QUEUES), self.queue):
             return None
-        held = _hold(self.spool, self.place)
+        held = self.hold()
         if isinstance(held, Lost):
             return None
         with held:
@@ -128,7 +110,7 @@ class Orphan:
         return f"there is no queue {self.queue}" if self.spool.exists(*self.place) else None
 
     def mend(self) -> str | None:
-        held = _hold(self.spool, self.place)
+        held = self.hold()
         if isinstance(held, Lost):
             return None
         # No queue is made without this lock.
@@ -147,7 +129,7 @@ class Deletion:
     spool: Spool
     queue: QueueName
     inode: int
-    kind: FindingKind = FindingKind.DELETION
+    kind = FindingKind.DELETION
 
     @property
     def path(self) -> str:
@@ -171,18 +153,12 @@ class Deletion:
 
 
 @dataclass(frozen=True)
-class AbandonedBatch:
+class AbandonedBatch(PlacedSuspect):
     """The set of a batch whose publisher died. It may be sealed, which means published, or still
     open."""
 
-    spool: Spool
-    place: SuspectPlace
     batch: BatchName
-    kind: FindingKind = FindingKind.BATCH
-
-    @property
-    def path(self) -> str:
-        return str(self.place)
+    kind = FindingKind.BATCH
 
     def look(self) -> str | None:
         """Look under the set's lock, which a publisher holds until its messages are delivered."""
@@ -207,7 +183,3 @@ class AbandonedBatch:
         if self.place.name == self.batch.open:
             return "moved to remove, for the reaper"
         return f"delivered {swept.delivered} messages to queue {self.batch.queue}"
-
-
-def _hold(spool: Spool, place: SuspectPlace) -> Held | Lost:
-    return hold_in(spool, *place)

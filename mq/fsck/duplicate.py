@@ -47,7 +47,7 @@ class Duplicate:
     spool: Spool
     other: SuspectPlace
     kept: SuspectPlace
-    kind: FindingKind = FindingKind.DUPLICATE
+    kind = FindingKind.DUPLICATE
 
     @property
     def path(self) -> str:

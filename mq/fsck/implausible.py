@@ -9,10 +9,9 @@ from dataclasses import dataclass
 
 from mq.config import SECOND_NS
 from mq.disk.status import AnyStatus
-from mq.fsck.suspect import FindingKind, SuspectPlace
+from mq.fsck.suspect import FindingKind, PlacedSuspect
 from mq.lifecycle import Folder
-from mq.spool.folders import Spool
-from mq.spool.message.held import Held, Lost, hold_in, seal_at
+from mq.spool.message.held import Held, Lost, seal_at
 from mq.spool.message.seal import Seal
 
 MAX_PLAUSIBLE_AHEAD_NS = 86_400 * SECOND_NS
@@ -21,17 +20,11 @@ MAX_PLAUSIBLE_RECEIVES = 10**9
 
 
 @dataclass(frozen=True)
-class Implausible:
+class Implausible(PlacedSuspect):
     """A message whose seal says what no server writes: a count that cannot have been reached, or a
     publication time in the future."""
 
-    spool: Spool
-    place: SuspectPlace
-    kind: FindingKind = FindingKind.SEAL
-
-    @property
-    def path(self) -> str:
-        return str(self.place)
+    kind = FindingKind.SEAL
 
     def look(self) -> str | None:
         """Look without the lock: a seal is always written whole."""
@@ -45,7 +38,7 @@ class Implausible:
         """Write a new seal with the count 0 and, as publication time, that of the file's last
         write, or now. The body is whole, so the message stays where it is. Raises OSError if the
         clock may be wrong: all messages would get a new time, and the queue another order."""
-        held = hold_in(self.spool, *self.place)
+        held = self.hold()
         if isinstance(held, Lost):
             return None
         with held:

@@ -17,7 +17,7 @@ class DamagedSettings:
 
     spool: Spool
     queue: QueueName
-    kind: FindingKind = FindingKind.SETTINGS
+    kind = FindingKind.SETTINGS
 
     @property
     def path(self) -> str:

@@ -10,9 +10,8 @@ import time
 from dataclasses import dataclass
 
 from mq.config import SECOND_NS
-from mq.fsck.suspect import FindingKind, SuspectPlace, move_to_corrupt
+from mq.fsck.suspect import FindingKind, PlacedSuspect, SuspectPlace, move_to_corrupt
 from mq.lifecycle import Folder
-from mq.spool.folders import Spool
 from mq.spool.message.held import Lost, hold_in
 
 FILE_NEEDS = stat.S_IRUSR | stat.S_IWUSR
@@ -22,18 +21,12 @@ _DEAD_UPLOAD = "a probe or an upload whose process died"
 
 
 @dataclass(frozen=True)
-class Foreign:
+class Foreign(PlacedSuspect):
     """A file that no process of MQ makes. `inode` tells it from what comes after it."""
 
-    spool: Spool
-    place: SuspectPlace
     inode: int
     why: str
-    kind: FindingKind = FindingKind.FOREIGN
-
-    @property
-    def path(self) -> str:
-        return str(self.place)
+    kind = FindingKind.FOREIGN
 
     def look(self) -> str | None:
         return self.why if self.spool.inode(*self.place) == self.inode else None
@@ -48,7 +41,7 @@ class UnreadableQueue:
 
     place: SuspectPlace
     why: str
-    kind: FindingKind = FindingKind.DAMAGED
+    kind = FindingKind.DAMAGED
 
     @property
     def path(self) -> str:
@@ -62,18 +55,12 @@ class UnreadableQueue:
 
 
 @dataclass(frozen=True)
-class WrongMode:
+class WrongMode(PlacedSuspect):
     """A file or folder that the root's owner cannot use. `needs` are the bits that it must have."""
 
-    spool: Spool
-    place: SuspectPlace
     needs: int
     owner: int
-    kind: FindingKind = FindingKind.MODE
-
-    @property
-    def path(self) -> str:
-        return str(self.place)
+    kind = FindingKind.MODE
 
     def look(self) -> str | None:
         status = self.spool.status(*self.place)
@@ -108,19 +95,13 @@ class WrongMode:
 
 
 @dataclass(frozen=True)
-class DeadUpload:
+class DeadUpload(PlacedSuspect):
     """A hidden file: a probe, or an upload where there are no unnamed files. Its process holds its
     lock while it lives."""
 
-    spool: Spool
-    place: SuspectPlace
     inode: int
     settle_ns: int
-    kind: FindingKind = FindingKind.UPLOAD
-
-    @property
-    def path(self) -> str:
-        return str(self.place)
+    kind = FindingKind.UPLOAD
 
     def look(self) -> str | None:
         status = self.spool.status(*self.place)
@@ -130,14 +111,14 @@ class DeadUpload:
         # this try for a sweep that discards the file.
         if 0 <= time.time_ns() - status.st_ctime_ns < self.settle_ns:
             return _DEAD_UPLOAD
-        held = hold_in(self.spool, *self.place)
+        held = self.hold()
         if isinstance(held, Lost):
             return None
         held.close()
         return _DEAD_UPLOAD
 
     def mend(self) -> str | None:
-        held = hold_in(self.spool, *self.place)
+        held = self.hold()
         if isinstance(held, Lost):
             return None
         with held:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from mq.lifecycle import Folder
 from mq.spool.folders import Spool
+from mq.spool.message.held import Held, Lost, hold_in
 
 SETTLE_SECONDS = 2.0
 """After this time a check looks again at what may be a move, deletion or upload under way."""
@@ -90,6 +92,22 @@ class Suspect(Protocol):
     def mend(self) -> str | None:
         """Mend it. Returns what was done, or None if another process was faster or holds the lock.
         Raises OSError."""
+
+
+@dataclass(frozen=True)
+class PlacedSuspect:
+    """The common part of suspects that are a file or folder at one place."""
+
+    spool: Spool
+    place: SuspectPlace
+
+    @property
+    def path(self) -> str:
+        return str(self.place)
+
+    def hold(self) -> Held | Lost:
+        """Open the message there and take its lock, without waiting."""
+        return hold_in(self.spool, *self.place)
 
 
 class Finding(NamedTuple):

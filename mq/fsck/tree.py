@@ -65,7 +65,7 @@ class InPlaceOf:
     root: Path
     path: str
     wanted: str
-    kind: FindingKind = FindingKind.FOREIGN
+    kind = FindingKind.FOREIGN
 
     def look(self) -> str | None:
         try:
@@ -84,7 +84,7 @@ class MissingFolder:
     root: Path
     files: Files
     path: str
-    kind: FindingKind = FindingKind.MISSING
+    kind = FindingKind.MISSING
 
     def look(self) -> str | None:
         return None if os.path.lexists(self.root / self.path) else "the folder is not there"
@@ -102,8 +102,8 @@ class MissingFolder:
 class MissingFormat:
     root: Path
     files: Files
-    path: str = FORMAT_FILE
-    kind: FindingKind = FindingKind.MISSING
+    path = FORMAT_FILE
+    kind = FindingKind.MISSING
 
     def look(self) -> str | None:
         return None if os.path.lexists(self.root / FORMAT_FILE) else "the file is not there"
@@ -120,8 +120,8 @@ class BlankFormat:
 
     root: Path
     files: Files
-    path: str = FORMAT_FILE
-    kind: FindingKind = FindingKind.FORMAT
+    path = FORMAT_FILE
+    kind = FindingKind.FORMAT
 
     def look(self) -> str | None:
         if InPlaceOf(self.root, FORMAT_FILE, "file").look() is not None:
@@ -140,8 +140,8 @@ class OldFormat:
 
     spool: Spool
     place: SuspectPlace
-    path: str = FORMAT_FILE
-    kind: FindingKind = FindingKind.FORMAT
+    path = FORMAT_FILE
+    kind = FindingKind.FORMAT
 
     def look(self) -> str | None:
         try:
@@ -164,7 +164,7 @@ class WrongFolderMode:
     root: Path
     files: Files
     path: str
-    kind: FindingKind = FindingKind.MODE
+    kind = FindingKind.MODE
 
     def look(self) -> str | None:
         path = self.root / self.path
