@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mq.names import MessageId, MessageIds, QueueName
+from mq.store.publishing.publish import Published
 from mq.store.store import Store
 from tests.support.messages import SECOND_NS
 from tests.support.stores import (
@@ -90,3 +91,22 @@ async def test_an_own_id_that_a_server_made_brings_its_place_along(root: Path) -
             await publish_as(store, b"body", message_id=own)
 
         assert await drain(store) == [made, first, longer]
+
+
+@pytest.mark.parametrize("in_a_batch", [False, True], ids=["alone", "in a batch"])
+async def test_an_own_id_stays_known_though_the_clock_is_behind_the_birth_of_its_queue(
+    root: Path, in_a_batch: bool
+) -> None:
+    async with store_on(root) as store:
+        store._work.ids._clock_ns = lambda: time.time_ns() - 3_600 * SECOND_NS
+        own = MessageId("order-4711")
+
+        async def publish_own() -> Published:
+            if in_a_batch:
+                return (await store.publish_batch(ORDERS, batch_of(draft_of(b"body", own))))[0]
+            return await publish_as(store, b"body", message_id=own)
+
+        assert not (await publish_own()).is_duplicate
+        await store.purge(ORDERS)
+
+        assert (await publish_own()).is_duplicate

@@ -25,6 +25,7 @@ from mq.store.patience import with_own_id
 from mq.store.publishing.filling import Batch, length_of, vanished
 from mq.store.publishing.own_id import check_publish_under
 from mq.store.publishing.publish import Entry, Published, try_to_hold
+from mq.store.publishing.twins import publish_after_birth
 
 _SHORT_BYTES = MIB
 """The messages of a short batch have at most this many bytes together."""
@@ -67,6 +68,8 @@ def take_positions(
     which is that of the lines. Raises what `check_publish` raises."""
     ids = [draft.message_id for _, draft in entries]
     yield from check_publish_under(work, queue, ids)
+    if any(each is not None for each in ids):
+        publish_after_birth(work, queue)
     return work.ids.next_positions(ids)
 
 

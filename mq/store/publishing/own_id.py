@@ -27,7 +27,13 @@ from mq.store.publishing.publish import (
     publish,
     published_before,
 )
-from mq.store.publishing.twins import finder_for, has_twin, lock_ids, open_twin
+from mq.store.publishing.twins import (
+    finder_for,
+    has_twin,
+    lock_ids,
+    open_twin,
+    publish_after_birth,
+)
 
 Ids = Sequence[MessageId | None]
 """The ids of messages that are published; None for a new one."""
@@ -60,6 +66,7 @@ def _publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Publi
         known = yield from _adopt(work, queue, draft)
         if known is not None:
             return known if isinstance(known, Published) else None
+        publish_after_birth(work, queue)
         published = yield from publish(work, queue, draft)
         name = file_name(queue, draft.message_id)
         if work.spool.exists(Folder.NEW, name) and has_twin(work, queue, draft.message_id):

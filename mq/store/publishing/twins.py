@@ -81,6 +81,15 @@ def open_twin(work: Workspace, finder: Finder, queue: QueueName, draft: Draft) -
     return Lost.BUSY if is_coming else None
 
 
+def publish_after_birth(work: Workspace, queue: QueueName) -> None:
+    """Let all that is published from now on be younger than the queue, also if this machine's clock
+    is behind the one that says when the queue was made, or was set back since. What is older than
+    its queue is not found again once it is a dead letter, purged, or taken by Spark."""
+    made_ns = queue_made_ns(work.spool, queue)
+    if made_ns is not None:
+        work.ids.start_after(made_ns)
+
+
 def has_twin(work: Workspace, queue: QueueName, message_id: MessageId) -> bool:
     """Return whether another file of MQ has the id."""
     ours = f"{Folder.NEW}/{file_name(queue, message_id)}"
