@@ -185,7 +185,7 @@ class Submitted:
 
     def _fail(self, error: BaseException) -> None:
         self.need = None
-        self.error = told(_from_within(error))
+        self.error = client_error(_from_within(error))
 
 
 class Called(Submitted):
@@ -216,8 +216,8 @@ def requests_of(operations: Iterable[Submitted]) -> int:
 _REQUESTS = attrgetter("requests")
 
 
-def told(error: BaseException) -> BaseException:
-    """Return what a client is told of an error."""
+def client_error(error: BaseException) -> BaseException:
+    """Return the error that a client gets in place of this one."""
     return unavailable(error) if isinstance(error, OSError) else error
 
 

@@ -47,8 +47,8 @@ class JointRemovals:
         outcomes: Sequence[Exception | Lost | None] | None,
         error: BaseException | None,
     ) -> None:
-        told = [error] * len(asked) if outcomes is None else outcomes
-        for (each, done), outcome in zip(asked, told, strict=True):
+        all_outcomes = [error] * len(asked) if outcomes is None else outcomes
+        for (each, done), outcome in zip(asked, all_outcomes, strict=True):
             if isinstance(outcome, Lost):
                 self._remove_alone(each, done)
             else:

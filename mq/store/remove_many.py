@@ -116,7 +116,7 @@ def _sync_moved(
     for (queue, source), number in moved.items():
         if source is not _REMOVE:
             work.counts.of(queue).removed += number
-    return [None if each is _DELAY else _told(each) for each in outcomes]
+    return [None if each is _DELAY else _wrong_with(each) for each in outcomes]
 
 
 def _count_moved(
@@ -130,7 +130,8 @@ def _count_moved(
     return Counter([(each[0], source) for each, source in pairs if isinstance(source, Folder)])
 
 
-def _told(outcome: _Moved) -> Exception | Lost | None:
+def _wrong_with(outcome: _Moved) -> Exception | Lost | None:
+    """Return what is wrong with one message, as `remove_each` does."""
     if isinstance(outcome, Folder):
         return None
     if outcome is None or isinstance(outcome, QueueLocked):

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from mq.commit.barrier import Unsynced
-from mq.commit.operation import Operation, told
+from mq.commit.operation import Operation, client_error
 from mq.config import SECOND_NS
 from mq.disk.calls import Chain, check
 from mq.disk.file_work import FileCalls, FileWork, do_together
@@ -122,7 +122,7 @@ def _publish(
             are_late = not all(delivered)
             for (at, each), outcome in zip(linked.items(), delivered, strict=True):
                 if isinstance(outcome, BaseException):
-                    outcomes[at] = told(outcome)
+                    outcomes[at] = client_error(outcome)
                 else:
                     outcomes[at] = Published(each.position.message_id, each.visible_ns)
         return outcomes
@@ -162,7 +162,7 @@ def _link_each(
     """Write and link messages of several requests. Returns what is wrong with each that fails."""
     pairs = zip(messages, positions, strict=True)
     outcomes = do_together([_link_one(to.work, to.queue, *each) for each in pairs])
-    return [told(each) if isinstance(each, Exception) else each for each in outcomes]
+    return [client_error(each) if isinstance(each, Exception) else each for each in outcomes]
     yield
 
 

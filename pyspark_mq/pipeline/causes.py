@@ -78,9 +78,9 @@ _WRAPPERS = ("org.", "java.", "scala.", "py4j.", "pyspark.", "io.", "com.")
 
 
 @contextmanager
-def told(spark: Any | None = None) -> Iterator[None]:
-    """Raise CommandFailed in place of what a job raises, with the cause, which Spark wraps in many
-    lines. `spark` is the session of the job, once it has one."""
+def job_errors(spark: Any | None = None) -> Iterator[None]:
+    """Turn errors of a job into CommandFailed, with the cause, which Spark wraps in many lines.
+    `spark` is the session of the job, once it has one."""
     try:
         yield
     except (BadOption, InvalidName, QueueNotFound) as error:
@@ -100,7 +100,7 @@ def told(spark: Any | None = None) -> Iterator[None]:
 def starting() -> Iterator[None]:
     """Raise CommandFailed in place of what keeps a Spark from starting. Its JVM has said why."""
     try:
-        with told():
+        with job_errors():
             yield
     except StartRefused:
         raise

@@ -131,12 +131,12 @@ def archive(place: Any, every: float, batch: int, takeover: bool, **asked: Any) 
     from pyspark_mq.options import STREAM_READ
     from pyspark_mq.pipeline.archive import ArchiveJob
     from pyspark_mq.pipeline.archive import archive as run_archive
-    from pyspark_mq.pipeline.causes import told
+    from pyspark_mq.pipeline.causes import job_errors
 
     job = ArchiveJob(every_seconds=every, batch_messages=batch, takes_over=takeover, **asked)
     if not job.queues:
         raise click.UsageError("--queue is empty; with --root '*' names all queues")
-    with told():
+    with job_errors():
         place.require_queues(job.queues, STREAM_READ, group=job.group)
     spark, line = _begin("archive")
     stopping = Event()
@@ -167,12 +167,12 @@ def archive(place: Any, every: float, batch: int, takeover: bool, **asked: Any) 
 )
 def replay(place: Any, queues: tuple[str, ...], **asked: Any) -> None:
     """Publish messages of a lake to a queue, each once."""
-    from pyspark_mq.pipeline.causes import told
+    from pyspark_mq.pipeline.causes import job_errors
     from pyspark_mq.pipeline.replay import ReplayJob
     from pyspark_mq.pipeline.replay import replay as run_replay
 
     job = ReplayJob(queues=queues, **asked)
-    with told():
+    with job_errors():
         job.period()
         place.require_target(job.to)
     spark, line = _begin("replay")
@@ -198,12 +198,12 @@ def replay(place: Any, queues: tuple[str, ...], **asked: Any) -> None:
 )
 def load(place: Any, paths: tuple[str, ...], **asked: Any) -> None:
     """Publish the rows of files to a queue, each once."""
-    from pyspark_mq.pipeline.causes import told
+    from pyspark_mq.pipeline.causes import job_errors
     from pyspark_mq.pipeline.load import LoadJob
     from pyspark_mq.pipeline.load import load as run_load
 
     job = LoadJob(paths=paths, **asked)
-    with told():
+    with job_errors():
         place.require_target(job.to)
     spark, line = _begin("load")
     _publish(spark, line, place, job.write_name, lambda: run_load(spark, place, job, line))
@@ -221,12 +221,12 @@ def report(place: Any, queues: str, html: Path | None) -> None:
         raise click.UsageError("with --url name the queues: --queue orders,returns")
     from mq.disk.files import Files
     from pyspark_mq.options import BATCH_READ
-    from pyspark_mq.pipeline.causes import told
+    from pyspark_mq.pipeline.causes import job_errors
     from pyspark_mq.pipeline.page_file import check_page_file, write_page
 
     if html is not None:
         check_page_file(html)
-    with told():
+    with job_errors():
         place.require_queues(queues, BATCH_READ)
     spark, line = _begin("report")
     from pyspark_mq.pipeline.page import page_of
@@ -280,7 +280,7 @@ def _cancel(spark: Any, line: Any) -> Callable[[], None]:
 
 def _working(spark: Any, job: Callable[[], T], stop: Callable[[], object]) -> T:
     """Run a job until it ends or a signal stops it. Raises CommandFailed."""
-    from pyspark_mq.pipeline.causes import told
+    from pyspark_mq.pipeline.causes import job_errors
     from pyspark_mq.pipeline.session import activate
 
     def work() -> T:
@@ -288,7 +288,7 @@ def _working(spark: Any, job: Callable[[], T], stop: Callable[[], object]) -> T:
         return job()
 
     raise_on_signals()
-    with told(spark):
+    with job_errors(spark):
         return run_until_stopped(work, stop)
 
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from mq.commit.barrier import Unsynced
-from mq.commit.operation import Apart, Done, Operation, Submitted, told
+from mq.commit.operation import Apart, Done, Operation, Submitted, client_error
 from mq.disk.calls import check, run
 from mq.errors import MQError, QueueLocked, StoreUnavailable
 from mq.lifecycle import Folder
@@ -55,7 +55,7 @@ def publish_each(work: Workspace, asked: Sequence[ToPublish]) -> Operation[list[
                     outcomes[number] = Submitted(_deliver_late(work, each), asked[number][2])
                     waiting.append(outcomes[number])
                 elif isinstance(outcome, BaseException):
-                    outcomes[number] = told(outcome)
+                    outcomes[number] = client_error(outcome)
                 else:
                     outcomes[number] = _published(each)
             if waiting:
@@ -122,7 +122,7 @@ def _link_all(work: Workspace, usual: Sequence[_Usual], outcomes: list[Any]) -> 
         try:
             fd = check(outcome)[0]
         except OSError as error:
-            outcomes[number] = told(error)
+            outcomes[number] = client_error(error)
         else:
             linked[number] = Linked(queue, positions[at], times[at], fd)
     return linked

@@ -65,8 +65,8 @@ class Publisher:
         outcomes: Sequence[Outcome] | None,
         error: BaseException | None,
     ) -> None:
-        told = [error] * len(asked) if outcomes is None else outcomes
-        for each, outcome in zip(asked, told, strict=True):
+        all_outcomes = [error] * len(asked) if outcomes is None else outcomes
+        for each, outcome in zip(asked, all_outcomes, strict=True):
             if outcome is None:
                 self._publish_alone(*each)
             elif not isinstance(outcome, Submitted):

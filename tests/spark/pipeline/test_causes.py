@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from mq.errors import CommandFailed, ExitCode
-from pyspark_mq.pipeline.causes import failure_of, reason_of, told
+from pyspark_mq.pipeline.causes import failure_of, job_errors, reason_of
 
 OF_PYTHON = """[STREAM_FAILED] Query [id = 9] terminated with exception: Traceback:
   File "/x/driver.py", line 3, in fence
@@ -96,14 +96,17 @@ def test_a_spark_that_ended_is_why_its_job_failed(code: int, text: str) -> None:
     for met in (ConnectionRefusedError(), CommandFailed(ExitCode.USAGE, "dagScheduler() is null")):
         with (
             pytest.raises(CommandFailed, match=f"Spark {text}.*SPARK_DRIVER_MEMORY=4g") as found,
-            told(StoppedSpark(code)),
+            job_errors(StoppedSpark(code)),
         ):
             raise met
         assert found.value.exit_code is ExitCode.TRY_AGAIN
 
 
 def test_what_the_files_of_a_lake_refuse_is_told_as_it_is() -> None:
-    with pytest.raises(CommandFailed, match=r"^/lake/a.parquet was not removed$") as found, told():
+    with (
+        pytest.raises(CommandFailed, match=r"^/lake/a.parquet was not removed$") as found,
+        job_errors(),
+    ):
         raise OSError("/lake/a.parquet was not removed")
 
     assert found.value.exit_code is ExitCode.TRY_AGAIN
