@@ -289,8 +289,9 @@ class QueueFolder:
         except FileNotFoundError:
             self.index.discard(name)
         except OSError as error:
-            # It is immutable, another user's, or on a read-only mount. It is in nobody's way.
-            if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            # It is immutable, another user's, on a read-only mount, or something is mounted on it.
+            # It is in nobody's way.
+            if error.errno not in (errno.EACCES, errno.EPERM, errno.EBUSY, errno.EROFS):
                 raise
 
     def _file_time(self) -> float:

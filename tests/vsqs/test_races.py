@@ -137,16 +137,17 @@ def test_an_old_new_is_swept(open_queue: OpenQueue, folder: Path) -> None:
     assert names_in(folder) == []
 
 
-def test_an_old_new_that_is_read_only_keeps_nobody_from_looking(
-    open_queue: OpenQueue, folder: Path
+@pytest.mark.parametrize("code", [errno.EROFS, errno.EBUSY])
+def test_an_old_new_that_stays_keeps_nobody_from_looking(
+    open_queue: OpenQueue, folder: Path, code: int
 ) -> None:
-    """A snapshot that is mounted is like that."""
+    """It is so on a snapshot that is mounted, and if something is mounted on that file."""
     files = WatchedFiles()
     queue = open_queue(files=files)
     message = queue.publish(b"body"), b"body"
     (folder / "5.new").write_text("half")
     os.utime(folder / "5.new", times=(0, 0))
-    files.fail("unlink", code=errno.EROFS, times=10)
+    files.fail("unlink", code=code, times=10)
 
     assert queue.size() == 1
     assert list(queue.messages()) == [message]
