@@ -153,8 +153,7 @@ class QueueFolder:
 
     def look_for(self, created: int) -> list[Name]:
         """Return the names of the message of that time, ready or consumed, as the folder itself has
-        them. The index may not know them: an event may be on its way, or only half of a rename was
-        reported.
+        them. The index may not know them: an event may be on its way.
 
         A listing is as of one moment, and so misses no message that is renamed. Where it is not (a
         network, FUSE, btrfs) a listing that found nothing counts if the folder has not changed
@@ -211,7 +210,7 @@ class QueueFolder:
     def _take_in(self, watch: Watch) -> bool:
         """Take in the events so far. Returns True if some were lost."""
         are_lost = False
-        events = watch.read()
+        events = watch.read_whole_moves(self.fd)
         for _, text, change in events:
             name = parse_name(text)
             if change is Change.FOLDER_WENT:

@@ -82,6 +82,7 @@ class Watch:
         self._inotify = inotify_simple.INotify(nonblocking=True)
         self._folders: dict[int, str] = {_NO_WATCH: ""}
         self._watches: dict[str, int] = {}
+        self._is_within_a_move = False
 
     def close(self) -> None:
         self._inotify.close()
@@ -118,12 +119,26 @@ class Watch:
         """
         events = []
         delay_ms = int(gather_seconds * 1000) or None
+        self._is_within_a_move = False
         for watch, mask, _, name in self._inotify.read(int(timeout_seconds * 1000), delay_ms):
+            self._is_within_a_move = bool(mask & inotify_simple.flags.MOVED_FROM)
             change = _CHANGES.get(mask & _NOT_OF_A_FOLDER)
             if change is None or watch not in self._folders:
                 continue
             if name or change is not Change.CHANGED:
                 events.append(FolderEvent(self._folders[watch], name, change))
+        return events
+
+    def read_whole_moves(self, folder_fd: int) -> list[FolderEvent]:
+        """Return what `read` does, with both events of each move within the folder, which is open
+        as `folder_fd`. It does not wait for others."""
+        events = self.read()
+        while self._is_within_a_move:
+            # The kernel locks a folder until it has told of a move in it. A listing takes that lock
+            # too, so after it the second event is there, unless the name went to another folder.
+            with os.scandir(folder_fd) as entries:
+                next(entries, None)
+            events += self.read()
         return events
 
     def read_last(self) -> list[tuple[str, Change, list[str]]]:

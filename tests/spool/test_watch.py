@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from mq.spool.watch import Change, FolderEvent, Watch
+from tests.support.events import one_event_at_a_time
 from tests.support.messages import stamp, write_message
 
 
@@ -50,6 +52,28 @@ def test_files_that_come_and_go_are_told_in_order(folder: Path, watch: Watch) ->
         FolderEvent("orders", "2", Change.WENT),
     ]
     assert watch.read() == []
+
+
+def test_whole_moves_are_told_though_the_kernel_tells_them_in_halves(
+    folder: Path, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one_event_at_a_time(monkeypatch)
+    write_message(folder / "1").rename(folder / "2")
+    write_message(folder / "3").rename(folder.parent / "3")
+
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        told = [watch.read_whole_moves(fd) for _ in range(5)]
+    finally:
+        os.close(fd)
+
+    assert [[(event.name, event.change) for event in events] for events in told] == [
+        [("1", Change.CAME)],
+        [("1", Change.WENT), ("2", Change.CAME)],
+        [("3", Change.CAME)],
+        [("3", Change.WENT)],
+        [],
+    ]
 
 
 def test_changed_stamps_are_told_where_they_are_asked_for(folder: Path, watch: Watch) -> None:

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.events import one_event_at_a_time
 from tests.support.faults import OldFiles, WatchedFiles
 from tests.support.vsqs import Clock, OpenQueue, names_in
 from vsqs.limits import NEW_SECONDS
+from vsqs.queue import QueueFullException
 
 # Requeue
 
@@ -40,6 +42,23 @@ def test_every_expired_message_is_requeued_before_one_is_taken(
 
     assert open_queue().receive()[0] == "1"
     assert {"2", "3", "4.99999999999999"} < set(names_in(folder))
+
+
+def test_a_message_is_there_while_others_receive_it_and_requeue_it(
+    open_queue: OpenQueue, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel tells of each rename in two events, and the second one may come late."""
+    queue, other = open_queue(clock_ns=clock, capacity=1), open_queue(clock_ns=clock)
+    message_id = other.publish(b"one")
+    assert queue.size() == 1
+    one_event_at_a_time(monkeypatch)
+
+    other.receive(visibility_timeout=0)
+
+    assert queue.size() == 1
+    with pytest.raises(QueueFullException):
+        queue.publish(b"two", timeout=0)
+    assert queue.receive(visibility_timeout=0, timeout=0) == (message_id, b"one")
 
 
 @pytest.mark.parametrize("files", [WatchedFiles, OldFiles])
