@@ -27,15 +27,21 @@ def order_violations(
         }
         its = [each for each in receives if each.queue == queue]
         hidden_until = _Reach([
-            (each.asked, _hidden_until(each, steps)) for each in its if each.is_uncertain
+            (each.asked, until) for each in its if (until := _hidden_until(each, steps)) is not None
         ])  # fmt: skip
         yield from _passed_over(own, hidden_until, steps)
         yield from _within_answers(own, its, hidden_until)
 
 
-def _hidden_until(event: Event, steps: Steps) -> int:
-    """When all is back that this receive may have taken: the clock has reached the latest stamp, if
-    only for a while, and the mover has come."""
+def _hidden_until(event: Event, steps: Steps) -> int | None:
+    """When all is back that this receive may have taken besides what it gave out, or None if there
+    is no such thing. Without an answer: the clock has reached the latest stamp, if only for a
+    while, and the mover has come. With one: the lease of what it took first may have ended before
+    that was durable."""
+    if not event.is_uncertain:
+        may_be_late = event.ended - event.asked >= event.seconds * SECOND_NS
+        may_be_late = may_be_late or steps.between(event.asked, event.ended)
+        return event.ended + _MOVER_NS if may_be_late else None
     stamp = steps.shown_last(event.asked, event.ended) + int(event.seconds * SECOND_NS)
     return steps.reached(event.ended, stamp) + _MOVER_NS
 

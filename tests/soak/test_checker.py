@@ -244,6 +244,18 @@ def test_who_was_not_answered_may_have_what_seems_to_be_passed_over() -> None:
     assert "reordered" not in kinds(history, left)
 
 
+def test_who_was_answered_late_may_have_given_back_what_seems_to_be_passed_over() -> None:
+    """The disk was slow: the lease of what it had taken first was over before that was durable."""
+    history, left = good()
+    PLANTS["reordered"]["the later one first"](history, left)
+    history.append(Event("receive", ns(1.9), ns(2.3), 204, ORDERS, 0.5))
+    assert "reordered" in kinds(history, left)
+
+    history.append(Event("receive", ns(1.9), ns(2.4), 204, ORDERS, 0.5))
+
+    assert "reordered" not in kinds(history, left)
+
+
 def test_what_was_taken_is_hidden_until_the_clock_shows_its_stamp() -> None:
     """The clock was an hour ahead then, and is set back, and back once more."""
     history, left = good()
