@@ -140,7 +140,3 @@ class AnswerRoom:
         if self._bytes is None:
             self._bytes = MAX_FETCH_BYTES if self._share is None else self._share.room_bytes()
         return self._bytes
-
-
-MayShare = Share | None
-"""None means as much as MAX_FETCH_BYTES."""

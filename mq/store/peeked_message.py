@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from mq.config import SMALL_BODY_BYTES
 from mq.disk.files import Files
-from mq.lifecycle import Folder
+from mq.lifecycle import Folder, State
 from mq.names import MessageId, QueueName, file_name, queue_path
 from mq.properties import NO_PROPERTIES, Properties
 from mq.spool.folders import Spool
@@ -35,7 +35,7 @@ class PeekedMessage:
     """
 
     message_id: MessageId
-    state: str
+    state: State
     length: int
     content_type: str | None
     properties: Properties
@@ -133,7 +133,7 @@ def _describe(
         is_damaged=properties is None,
         body=None if body is None else body[:length],
         burial=burial_in(burial, queue),
-        fd=opened.fd if body is None else -1,
+        fd=opened.fd if body is None else NO_FD,
         file_length=size,
     )
 

@@ -19,7 +19,7 @@ from mq.lifecycle import Folder, PurgeScope, State
 from mq.names import MessageId, QueueName
 from mq.spool.queue.queue_settings import QueueSettings
 from mq.store import bodies, by_id, move_many, peek, queues, settings, visibility
-from mq.store.answer_memory import AnswerMemory, MayShare
+from mq.store.answer_memory import AnswerMemory, Share
 from mq.store.background import Background
 from mq.store.context import Workspace
 from mq.store.health import StoreHealth
@@ -169,7 +169,7 @@ class Store:
         limit: int,
         visibility_seconds: float | None,
         wait: float | LongPoll = 0.0,
-        share: MayShare = None,
+        share: Share | None = None,
         *,
         by: Receive = receive_some,
     ) -> list[Received]:
@@ -221,7 +221,7 @@ class Store:
         queue: QueueName,
         limit: int,
         after: MessageId | None = None,
-        share: MayShare = None,
+        share: Share | None = None,
         state: State = State.READY,
     ) -> list[PeekedMessage]:
         """Look at the oldest messages in a state, at least at one, or at those behind `after`. The

@@ -13,7 +13,13 @@ from mq.store.context import Workspace
 from mq.store.expiry import expire_some, expiring
 from mq.store.indexing import MAX_LISTINGS, listing
 from mq.store.receiving.oldest import PASSED, Ask
-from mq.store.receiving.receive import check_bodies, close_all, give_back, taken_from
+from mq.store.receiving.receive import (
+    ReceivedOrBusy,
+    check_bodies,
+    close_all,
+    give_back,
+    taken_from,
+)
 from mq.store.receiving.received_message import Received
 from mq.store.receiving.taking import Taker
 from mq.store.settings import visibility_ns
@@ -29,7 +35,7 @@ _LOOKS_AT_ONCE = 10
 
 def receive_in_order(
     work: Workspace, fifo: FifoQueues, queue: QueueName, ask: Ask
-) -> Operation[list[Received] | Lost]:
+) -> Operation[ReceivedOrBusy]:
     """Take messages of the groups whose next message is oldest, as many of each as there are.
     Returns none if no group has one to receive, and Lost.BUSY if other processes hold those that
     are next.

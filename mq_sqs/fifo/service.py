@@ -14,7 +14,7 @@ from mq.commit.operation import Done, Operation
 from mq.config import SECOND_NS, SWEEP_SECONDS
 from mq.errors import InvalidRequest, MQError, StoreUnavailable
 from mq.names import MessageId, QueueName
-from mq.store.answer_memory import MayShare
+from mq.store.answer_memory import Share
 from mq.store.context import Workspace
 from mq.store.publishing.publish import Published
 from mq.store.receiving.fetches import LongPoll
@@ -117,7 +117,7 @@ class FifoService:
         limit: int,
         visibility_seconds: float | None,
         wait: float | LongPoll,
-        share: MayShare,
+        share: Share | None,
     ) -> list[Received]:
         await self.require(queue)
         return await self._store.receive_many(

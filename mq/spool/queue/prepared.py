@@ -16,7 +16,7 @@ from mq.lifecycle import Folder
 from mq.names import QueueName
 from mq.spool.batch_names import new_batch_name
 from mq.spool.folders import Spool
-from mq.spool.message.held import Lost
+from mq.spool.message.held import NO_FD, Lost
 from mq.spool.queue.queue_settings import QueueSettings
 from mq.spool.queue.queues import Made, mode_of_queues, name_queue
 from mq.spool.queue.settings_file import SETTINGS_FILE, synced_settings
@@ -61,13 +61,13 @@ class PreparedQueue:
     def close(self) -> None:
         """Leave the folder to the reaper, if it has got no place. If it cannot be moved, a sweep
         does that."""
-        if self._fd >= 0:
+        if self._fd != NO_FD:
             with suppress(OSError):
                 give_up_set(self._spool, Folder.NEW, self._name, self._queue)
             self._let_go()
 
     def _let_go(self) -> None:
-        fd, self._fd = self._fd, -1
+        fd, self._fd = self._fd, NO_FD
         self._spool.files.close(fd)
 
 

@@ -18,7 +18,7 @@ from mq.store.by_id import Guard
 from mq.store.context import Workspace
 from mq.store.receiving.joint_receives import JointReceives
 from mq.store.receiving.oldest import Ask
-from mq.store.receiving.receive import receive_some
+from mq.store.receiving.receive import ReceivedOrBusy, receive_some
 from mq.store.receiving.received_message import Received
 from mq.store.receiving.waiting import Waiter
 from mq.store.receiving.watching import Watching
@@ -26,7 +26,7 @@ from mq.store.release import put_back, put_back_or_log
 
 log = structlog.get_logger(__name__)
 
-Receive = Callable[[Workspace, QueueName, Ask], Operation[list[Received] | Lost]]
+Receive = Callable[[Workspace, QueueName, Ask], Operation[ReceivedOrBusy]]
 """As `mq.store.receiving.receive.receive_some`."""
 
 _BUSY_PAUSE_SECONDS = (0.01, 1.0)
@@ -101,7 +101,7 @@ class Fetches:
         self, queue: QueueName, ask: Ask, poll: LongPoll, receive: Receive
     ) -> list[Received]:
         pause, longest = _BUSY_PAUSE_SECONDS
-        taken: list[Received] | Lost = []
+        taken: ReceivedOrBusy = []
         try:
             with self.waiting.enter(queue) as waiter:
                 poll.waiter = waiter
@@ -125,7 +125,7 @@ class Fetches:
 
     async def _try_in_line(
         self, queue: QueueName, ask: Ask, waiter: Waiter, receive: Receive
-    ) -> list[Received] | Lost:
+    ) -> ReceivedOrBusy:
         try:
             return await self._try(queue, ask, waiter.ahead(), receive)
         except QueueNotFound:
@@ -136,7 +136,7 @@ class Fetches:
 
     async def _try(
         self, queue: QueueName, ask: Ask, leave: int, receive: Receive
-    ) -> list[Received] | Lost:
+    ) -> ReceivedOrBusy:
         """Try once. Returns no messages if there are none, and Lost.BUSY if others hold all of
         them."""
         if leave:

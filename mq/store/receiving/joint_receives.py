@@ -11,12 +11,16 @@ from functools import partial
 from mq.commit.committer import Committer
 from mq.commit.operation import Done, Operation, Submitted, tell
 from mq.names import QueueName
-from mq.spool.message.held import Lost
 from mq.store.context import Workspace
 from mq.store.joint import Joint, by_queue
 from mq.store.receiving.lease_each import lease_each
 from mq.store.receiving.oldest import Ask
-from mq.store.receiving.receive import check_bodies, lease_some, receive_some
+from mq.store.receiving.receive import (
+    ReceivedOrBusy,
+    check_bodies,
+    lease_some,
+    receive_some,
+)
 from mq.store.receiving.received_message import Received
 from mq.store.receiving.watching import Watching
 
@@ -75,7 +79,7 @@ class JointReceives:
         self,
         queue: QueueName,
         asked: Sequence[Done],
-        taken: list[Received] | Lost | None,
+        taken: ReceivedOrBusy | None,
         error: BaseException | None,
     ) -> None:
         received = taken if isinstance(taken, list) else []
@@ -102,12 +106,12 @@ class JointReceives:
         ask = Ask(leave=self._watching.waiting.count(queue))
         has_begun = False
 
-        def check() -> Operation[list[Received] | Lost]:
+        def check() -> Operation[ReceivedOrBusy]:
             nonlocal has_begun
             has_begun = True
             return (yield from _check_or_take_next(self._work, queue, received, ask))
 
-        def checked(taken: list[Received] | Lost | None, error: BaseException | None) -> None:
+        def checked(taken: ReceivedOrBusy | None, error: BaseException | None) -> None:
             if not has_begun:
                 self._give_back([received])  # The committer has refused the operation.
             if isinstance(taken, list) and taken:
@@ -120,7 +124,7 @@ class JointReceives:
 
 def _check_or_take_next(
     work: Workspace, queue: QueueName, received: Received, ask: Ask
-) -> Operation[list[Received] | Lost]:
+) -> Operation[ReceivedOrBusy]:
     """Return the message if its body passes its seal, or else the next one."""
     good = yield from check_bodies(work, [received])
     return good or (yield from receive_some(work, queue, ask))

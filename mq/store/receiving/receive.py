@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Literal
 
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import InWorker, Operation
@@ -25,6 +26,10 @@ _MAX_LATE = 10
 visibility timeout is too short for this disk."""
 
 
+ReceivedOrBusy = list[Received] | Literal[Lost.BUSY]
+"""Messages that were taken, of which there may be none; or that others hold all there are."""
+
+
 def receive(
     work: Workspace, queue: QueueName, visibility_ns: int | None = None
 ) -> Operation[Received | None]:
@@ -34,7 +39,7 @@ def receive(
     return taken[0] if isinstance(taken, list) and taken else None
 
 
-def receive_some(work: Workspace, queue: QueueName, ask: Ask) -> Operation[list[Received] | Lost]:
+def receive_some(work: Workspace, queue: QueueName, ask: Ask) -> Operation[ReceivedOrBusy]:
     """Take messages as `lease_some` does, whose bodies pass their seals. In place of a damaged one,
     which goes to `corrupt`, the next is taken."""
     for _ in range(_MAX_LATE):
@@ -48,7 +53,7 @@ def receive_some(work: Workspace, queue: QueueName, ask: Ask) -> Operation[list[
     return []
 
 
-def lease_some(work: Workspace, queue: QueueName, ask: Ask) -> Operation[list[Received] | Lost]:
+def lease_some(work: Workspace, queue: QueueName, ask: Ask) -> Operation[ReceivedOrBusy]:
     """Take the oldest messages that nobody else takes, up to MAX_FETCH_BYTES of bodies or what the
     share of the memory holds, but at least one. Returns no messages if there are none, and
     Lost.BUSY if others hold all of them.

@@ -11,7 +11,7 @@ from mq.disk.calls import Outcome
 from mq.disk.status import INODE, MODE, OWNER
 from mq.names import MessageId, QueueName
 from mq.spool.message.burial import burial_in
-from mq.spool.message.held import content_type_of
+from mq.spool.message.held import NO_FD, content_type_of
 from mq.spool.message.seal import MAX_RECEIVE_COUNT, SHORT_BYTES, Seal, pack_short
 from mq.spool.message.trailer import split
 from mq.store.context import Workspace
@@ -83,7 +83,7 @@ def begin_usual(
         sealed.published_ns,
         visible_ns,
         body,
-        -1,
+        NO_FD,
         None,
         False,
         properties,

@@ -50,7 +50,7 @@ class Peek(PeerRequest):
         super().__init__(queue)
         self.queue, self.limit, self.state = queue, limit, state
 
-    async def ask(self, store: Store) -> list[tuple[MessageId, str, int | None, bytes]]:
+    async def ask(self, store: Store) -> list[tuple[MessageId, State, int | None, bytes]]:
         peeked = await store.peek(self.queue, self.limit, state=self.state)
         found = [
             (each.message_id, each.state, each.receive_count, await body_of(store, each))
