@@ -5,7 +5,7 @@
     publish                 `publishing`; `bodies`: large ones, up and down
     receive                 `receiving`
     by id                   `by_id`, `visibility`, `release`; `remove`, `remove_under_lease`,
-                            `remove_many`
+                            `remove_many`; `place`: where a message is
     look                    `peek`; `peek_hidden`: at leased and delayed messages; each is a
                             `peeked_message`; `hidden_counts`, `survey`; `counts`
     queues                  `queues`, `settings`, `purge`, `expiry`

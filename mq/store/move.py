@@ -24,8 +24,8 @@ from mq.spool.message.seal import NO_LEASE
 from mq.store.context import Workspace, refuse_fifo
 from mq.store.holding import once_unlocked
 from mq.store.indexing import MAX_LISTINGS, being_made_again, listing
+from mq.store.place import Place, place_in
 from mq.store.publishing.twins import has_another, lock_ids
-from mq.store.receiving.lease import Place, place_in
 from mq.store.receiving.oldest import MOST_FAILURES
 
 MOVES_AT_ONCE = 32

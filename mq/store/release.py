@@ -10,7 +10,7 @@ from mq.spool.message.held import Held, Lost, hold_in
 from mq.spool.message.seal import NO_LEASE, Seal, round_up
 from mq.spool.redelivery import lives_on, redeliver
 from mq.store.context import Workspace
-from mq.store.receiving.lease import Place, place_in
+from mq.store.place import Place, place_in
 from mq.store.receiving.received_message import Received
 from mq.store.settings import dead_letter_rule
 

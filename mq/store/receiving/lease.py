@@ -15,7 +15,7 @@ from mq.disk.calls import CLOSE, SET_ATTRIBUTE, STAMP, Chain
 from mq.disk.file_work import FileCalls, FileWork
 from mq.disk.files import Files
 from mq.lifecycle import Folder
-from mq.names import MessageId, QueueName, file_name, queue_path
+from mq.names import MessageId, file_name
 from mq.properties import NO_PROPERTIES
 from mq.spool.folders import Spool
 from mq.spool.message.burial import burial_in
@@ -32,30 +32,15 @@ from mq.spool.message.seal import (
 )
 from mq.spool.message.trailer import read_long
 from mq.store.context import Workspace
+from mq.store.place import Place
 from mq.store.receiving.received_message import Before, Received
 
 log = structlog.get_logger(__name__)
 
 _QUEUES, _DELAY = Folder.QUEUES, Folder.DELAY
 
-
-class Place(NamedTuple):
-    """The place of a message: `name` is relative to the folder."""
-
-    folder: Folder
-    queue: QueueName
-    message_id: MessageId
-    name: str
-
-
 Advance = Callable[[Seal, int], Seal]
 """Takes the seal of a message and a new lease, and returns the seal under its lease."""
-
-
-def place_in(folder: Folder, queue: QueueName, message_id: MessageId) -> Place:
-    is_ready = folder is Folder.QUEUES
-    name = queue_path(queue, message_id) if is_ready else file_name(queue, message_id)
-    return Place(folder, queue, message_id, name)
 
 
 def begin_lease(seal: Seal, lease: int) -> Seal:

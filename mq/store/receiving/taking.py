@@ -21,7 +21,8 @@ from mq.spool.message.seal import (
 )
 from mq.store.answer_memory import AnswerRoom
 from mq.store.context import Workspace
-from mq.store.receiving.lease import begin_lease, break_off, place_in, take_held
+from mq.store.place import place_in
+from mq.store.receiving.lease import begin_lease, break_off, take_held
 from mq.store.receiving.received_message import Received
 from mq.store.receiving.usual import Usual, begin_usual, close_usual
 
