@@ -23,7 +23,9 @@ class _MoverCollector:
     def collect(self) -> Iterable[Metric]:
         counts = self._counts
         yield counter(
-            "mq_messages_redelivered", "Messages moved to their queue.", counts.redelivered
+            "mq_messages_redelivered",
+            "Received messages moved back to their queue.",
+            counts.redelivered,
         )
         yield counter(
             "mq_messages_dead_lettered",
@@ -31,7 +33,7 @@ class _MoverCollector:
             counts.dead_lettered,
         )
         for name, help in (
-            ("redelivered", "Messages of a queue that were moved to it."),
+            ("redelivered", "Received messages of a queue that were moved back to it."),
             ("dead_lettered", "Messages of a queue that were moved to a dead letter queue."),
         ):
             found = {queue: getattr(each, name) for queue, each in counts.by_queue().items()}

@@ -27,7 +27,7 @@ from mq.spool.network_files import STALE_NS
 from mq.spool.open_queues import OpenQueues
 from mq.spool.queue.known_settings import KnownSettings
 from mq.spool.queue.queues import has_queue
-from mq.spool.redelivery import lives_on, redeliver, report_living
+from mq.spool.redelivery import comes_back, lives_on, redeliver, report_living
 from mq.spool.root import folder_of_root
 from mq.spool.trouble import require_at
 from mq.spool.watch import Change, Watch
@@ -265,7 +265,7 @@ class Mover:
         queue = redeliver(self._moves, held, self._from, self._queues, rule)
         if queue is not None:
             counted = self._tally.of(parsed[0])
-            counted.redelivered += queue == parsed[0]
+            counted.redelivered += queue == parsed[0] and comes_back(held)
             counted.dead_lettered += queue != parsed[0]
             if (why := lives_on(held, rule, queue)) is not None:
                 self._report_living(held.name, why)

@@ -82,6 +82,11 @@ def _locked_id(
         files.close(fd)
 
 
+def comes_back(held: Held) -> bool:
+    """Return whether a message of `delay` was in its queue before. A delayed one was not."""
+    return held.seal is None or held.receive_count > 0
+
+
 def lives_on(held: Held, rule: DeadLetterRule, went: QueueName | None) -> str | None:
     """Return why a message that was received too often was redelivered all the same, or None."""
     dead = rule.queue_after(held.receive_count)
