@@ -131,8 +131,8 @@ def measure_round(
 
 
 def rounds_within(rounds: int, minutes: float) -> Iterator[int]:
-    """The numbers of the rounds. After the first, none begins that would end too late if it took
-    as long as the longest."""
+    """Yield the numbers of the rounds. After the first, none begins that would end too late if it
+    took as long as the longest."""
     started, longest = time.monotonic(), 0.0
     for number in range(1, rounds + 1):
         begun = time.monotonic()
@@ -159,7 +159,7 @@ def numbers(_context: click.Context, _parameter: click.Parameter, value: str) ->
 
 def targets(_context: click.Context, _parameter: click.Parameter, values: Sequence[str]
             ) -> list[Target]:  # fmt: skip
-    """Servers by address; those of this machine are asked for their processor time too."""
+    """Return servers by address. Those of this machine are asked for their processor time too."""
     found = []
     for value in values:
         name, separator, url = value.partition("=")

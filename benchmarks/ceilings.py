@@ -37,7 +37,8 @@ FileCalls = dict[tuple[str, int, str], FileRate]
 
 @contextmanager
 def compiled() -> Iterator[Path | None]:
-    """The program of the file calls; None, with a word, where there is no compiler."""
+    """Compile the program of the file calls, and yield it; None, with a word, where there is no
+    compiler."""
     compiler = shutil.which("cc")
     if compiler is None:
         print("no file calls in C: there is no cc here (Debian: apt-get install gcc libc6-dev)",
@@ -52,7 +53,7 @@ def compiled() -> Iterator[Path | None]:
 
 
 def file_calls(program: Path, folder: Path, messages: int, size: int) -> FileCalls:
-    """One round of all of them."""
+    """Run one round of each kind of file calls."""
     found: FileCalls = {}
     alone = max(1, messages // 10)
     runs: list[tuple[str, int, int]] = [("file", alone, 1), ("single", alone, 1)]
@@ -67,7 +68,8 @@ def file_calls(program: Path, folder: Path, messages: int, size: int) -> FileCal
 def run_file_calls(
     program: Path, folder: Path, *, kind: str, messages: int, round_: int, size: int, depth: int = 0
 ) -> dict[str, FileRate]:
-    """Those of one kind, by phase, in a queue in which `depth` messages wait."""
+    """Run the file calls of one kind, in a queue in which `depth` messages wait. Returns their
+    rates by phase."""
     root = tempfile.mkdtemp(dir=folder)
     numbers = [str(number) for number in (messages, round_, size)]
     words = [str(program), root, kind, *numbers, how_synced(folder), str(depth)]
@@ -80,7 +82,8 @@ def run_file_calls(
 
 
 def how_synced(folder: Path) -> str:
-    """How a server syncs the rounds of a root in that folder, as the program takes it."""
+    """Return how a server syncs the rounds of a root in that folder, in the words of the
+    program."""
     kind = file_system_kind(folder)
     return "log" if kind in ("ext4", "xfs") and keeps_order(folder, kind) else "each"
 
@@ -97,7 +100,7 @@ def running_idle(kind: str) -> Iterator[Target]:
 
 
 async def measure_idle(target: Target, messages: int, connections: int, body: bytes) -> Rates:
-    """The requests of `phases.measure`, which get no real answers."""
+    """Send the requests of `phases.measure`, which get no real answers."""
     dialect = target.dialect
     requests = {
         "publish": dialect.publish(body),

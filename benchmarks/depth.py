@@ -68,7 +68,7 @@ def without_barriers(operation: Operation[object]) -> None:
 
 
 async def first_look(target: Target) -> float:
-    """Seconds until the queue's messages are counted, which lists its folder."""
+    """Return the seconds until the queue's messages are counted, which lists its folder."""
     [client] = await connect(target.dialect, target.addresses, 1)
     started = time.perf_counter()
     await client.play(each(iter([b"GET /bench HTTP/1.1\r\nHost: mq\r\n\r\n"]), len))
@@ -81,7 +81,8 @@ def run_round(target: Target, messages: int, connections: int) -> Rates:
 
 
 def file_calls_compared(folder: Path, depth: int, messages: int) -> dict[str, float]:
-    """What is left of the rates of the file calls in a folder of that depth, in rounds of 64."""
+    """Return what is left of the rates of the file calls in a folder of that depth, in rounds of
+    64."""
     with compiled() as program:
         if program is None:
             return {}

@@ -25,7 +25,7 @@ _MAKE = {
 
 @contextmanager
 def folders(named: Sequence[Path]) -> Iterator[Mapping[str, Path]]:
-    """A name for each place, and a folder there of our own, which is removed at the end."""
+    """Yield for each place its name and a folder of our own there, which is removed at the end."""
     with ExitStack() as stack:
         places = {f"{kind_of(path)} {path}": path for path in named}
         if not places and os.geteuid() == 0:
@@ -38,7 +38,7 @@ def folders(named: Sequence[Path]) -> Iterator[Mapping[str, Path]]:
 
 @contextmanager
 def _own_folder(path: Path | None = None) -> Iterator[Path]:
-    """Others may go through it: PostgreSQL does not run as root."""
+    """Yield a folder that others may go through: PostgreSQL does not run as root."""
     with tempfile.TemporaryDirectory(prefix="mq-", dir=path) as folder:
         os.chmod(folder, 0o711)
         yield Path(folder)
@@ -46,7 +46,7 @@ def _own_folder(path: Path | None = None) -> Iterator[Path]:
 
 @contextmanager
 def _made() -> Iterator[dict[str, Path]]:
-    """Fresh file systems; none, with a word, where root may not mount any."""
+    """Yield fresh file systems; none, with a word, where root may not mount any."""
     with ExitStack() as stack:
         made = {}
         try:
@@ -87,7 +87,7 @@ def _found() -> dict[str, Path]:
 
 
 def kind_of(path: Path) -> str:
-    """The file system that a folder lies on, as the kernel calls it."""
+    """Return the file system that a folder lies on, as the kernel calls it."""
     best = ("", "unknown")
     real = str(path.resolve())
     for line in Path("/proc/self/mounts").read_text().splitlines():

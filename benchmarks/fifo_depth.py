@@ -79,8 +79,8 @@ def gateway_on(root: Path) -> Iterator[Target]:
 
 
 def first_use(target: Target, send: sqs.Case) -> float:
-    """Seconds until some messages are sent, before which the queue is read from its files. A
-    request that waits too long for that is refused, and sent again as an SDK would."""
+    """Return the seconds until some messages are sent, before which the queue is read from its
+    files. A request that waits too long for that is refused, and sent again as an SDK would."""
     started = time.perf_counter()
     while True:
         try:

@@ -61,7 +61,7 @@ def sampled(pid: int, stacks: Counter[str]) -> Iterator[None]:
 async def profile(
     target: Target, messages: int, connections: int, body: bytes
 ) -> dict[str, Counter[str]]:
-    """The stacks of each phase."""
+    """Return the stacks of each phase, and how often each was seen."""
     dialect = target.dialect
     clients = await connect(dialect, target.addresses, connections)
     own: list[list[bytes]] = [[] for _ in clients]
@@ -84,7 +84,7 @@ async def profile(
 
 
 def module_of(stack: str) -> str:
-    """The file of the last frame: from the package on, for a library only its name."""
+    """Return the file of the last frame: from the package on, for a library only its name."""
     frame = _FRAME.match(stack.rpartition(";")[2])
     file = frame["file"] if frame else "the interpreter"
     return file.rpartition("site-packages/")[2].removeprefix("./")
@@ -96,7 +96,7 @@ def thread_of(stack: str) -> str:
 
 
 def shares(found: dict[str, Counter[str]], part: str) -> list[list[str]]:
-    """A line for each thread or module, the largest first."""
+    """Return a line for each thread or module, the largest first."""
     of = thread_of if part == "thread" else module_of
     total: Counter[str] = Counter()
     by_phase: dict[str, Counter[str]] = {}

@@ -22,7 +22,7 @@ def measure_pairs(
 
 
 def comparison(pairs: Sequence[Pair], without_server: Mapping[str, float] | None = None) -> str:
-    """A table with a line for each phase: the medians of both, and of the rounds' ratios.
+    """Return a table with a line for each phase: the medians of both, and of the rounds' ratios.
     `without_server` has the ratios of the file calls alone."""
     head = ["", "shallow/s", "deep/s", "rate", "CPU", *(["in C"] if without_server else [])]
     lines = []
@@ -41,6 +41,6 @@ def comparison(pairs: Sequence[Pair], without_server: Mapping[str, float] | None
 
 
 def peak_mib(target: Target) -> float:
-    """Peak memory of its first process, in MiB."""
+    """Return the peak memory of the target's first process, in MiB."""
     status = Path(f"/proc/{target.pids[0]}/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) / 1024

@@ -39,7 +39,7 @@ async def measure(target: Target, messages: int, connections: int, body: bytes) 
 
 
 async def measure_batches(target: Target, messages: int, connections: int, body: bytes) -> Rates:
-    """The same in batches of 100; rates are of messages."""
+    """Measure as `measure` does, in batches of 100; rates are of messages."""
     dialect = target.dialect
     assert isinstance(dialect, Endpoints)
     count = max(1, messages // BATCH)
@@ -73,7 +73,7 @@ async def measure_batches(target: Target, messages: int, connections: int, body:
 async def measure_many(
     target: Target, messages: int, connections: int, body: bytes
 ) -> tuple[PhaseRate, PhaseRate]:
-    """Whole cycles over that many connections, and those of one more client beside them."""
+    """Run whole cycles over that many connections, and those of one more client beside them."""
     dialect = target.dialect
     clients = await connect(dialect, target.addresses, connections + 1)
     good = clients[-1]

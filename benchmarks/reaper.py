@@ -49,12 +49,12 @@ def start(folder: Path, log: Path) -> subprocess.Popen[bytes]:
 
 
 def pass_in(log: Path) -> str | None:
-    """The line that the reaper logs at the end of a pass."""
+    """Return the line that the reaper logs at the end of a pass."""
     return next((line for line in log.read_text().splitlines() if "event=reaped" in line), None)
 
 
 async def publish_while(store: Store, goes_on: Callable[[], bool]) -> list[float]:
-    """Returns how many seconds each publish took."""
+    """Publish while it goes on. Returns how many seconds each publish took."""
     took = []
     while goes_on():
         started = time.perf_counter()

@@ -117,7 +117,7 @@ def file_calls(rows: Sequence[Row]) -> str:
 
 
 def one_file(rows: Sequence[Row]) -> Iterator[str]:
-    """The least that is durable at all, and how much longer a publish takes."""
+    """Yield a line on the least that is durable at all, and how much longer a publish takes."""
     for row in rows:
         if row.phase == "file":
             publish = find(rows, part="requests", place=row.place, width=1, phase="publish")
@@ -151,7 +151,7 @@ def others(run: Circumstances, rows: Sequence[Row]) -> str:
 
 
 def c_of(rows: Sequence[Row], row: Row, kind: str, width: int) -> float | None:
-    """What the file calls alone reach; for a cycle, those of all three phases."""
+    """Return what the file calls alone reach; for a cycle, those of all three phases."""
     phases = PHASES if row.phase == "cycle" else (row.phase,)
     found = [
         find(rows, part="files", server=kind, place=row.place, width=width, phase=phase)
@@ -190,7 +190,7 @@ def milliseconds(value: float | None) -> str:
 
 
 def table(head: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
-    """Text to the left, numbers to the right; empty without lines."""
+    """Return a table with text to the left and numbers to the right; nothing without lines."""
     cells = [[str(cell) for cell in line] for line in lines]
     if not cells:
         return ""

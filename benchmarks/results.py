@@ -68,7 +68,8 @@ def median_row(key: Key, rounds: Iterable[PhaseRate]) -> Row:
 
 
 def middle(values: Iterable[float | None]) -> float | None:
-    """The median, to three places: more than a table shows, and no more than a file keeps."""
+    """Return the median, to three places: more than a table shows, and no more than a file
+    keeps."""
     known = [value for value in values if value is not None]
     return round(statistics.median(known), 3) if known else None
 
@@ -95,7 +96,7 @@ class Circumstances:
 
 
 def machine() -> str:
-    """Processor, memory, kernel and Python, in a line."""
+    """Return processor, memory, kernel and Python, in a line."""
     model = "unknown processor"
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
@@ -125,7 +126,7 @@ class Stopwatch:
 
 
 def write_json(path: Path, circumstances: Circumstances, rows: Iterable[Row]) -> None:
-    """A line for each row."""
+    """Write the results, with a line for each row."""
     lines = ",\n".join(json.dumps(asdict(row)) for row in rows)
     path.write_text(f'{{"run": {json.dumps(asdict(circumstances))},\n"rows": [\n{lines}\n]}}\n')
 

@@ -44,7 +44,8 @@ def running_mq(
     folder: Path, *, name: str = "mq", checkout: Path = REPOSITORY, count: int = 1,
     reuse_port: bool = False,
 ) -> Iterator[Target]:  # fmt: skip
-    """One or more `mq` of a checkout on a fresh root below `folder`, removed at the end."""
+    """Run one or more `mq` of a checkout on a fresh root below `folder`, which is removed at the
+    end."""
     fresh = Path(tempfile.mkdtemp(dir=folder))
     try:
         with serving(fresh / "mq", checkout, count, reuse_port) as target:
@@ -57,7 +58,7 @@ def running_mq(
 def serving(
     root: Path, checkout: Path = REPOSITORY, count: int = 1, reuse_port: bool = False
 ) -> Iterator[Target]:
-    """The same on a root that the caller knows, and keeps."""
+    """Run what `running_mq` does on a root that the caller knows, and keeps."""
     servers: list[subprocess.Popen[str]] = []
     ports: list[int] = []
     command = [str(python_of(checkout)), "-m", "mq", f"--root={root}", "--visibility=3600",
@@ -77,13 +78,15 @@ def serving(
 
 
 def python_of(checkout: Path) -> Path:
-    """Its own, if it has one: what is compiled for a checkout is there."""
+    """Return the Python of a checkout, if it has its own: what is compiled for a checkout is
+    there."""
     own = checkout / ".venv" / "bin" / "python"
     return own if own.exists() else Path(sys.executable)
 
 
 def line_with(process: subprocess.Popen[str], pattern: re.Pattern[str]) -> re.Match[str]:
-    """The first line on standard error that matches. Raises RuntimeError if the process ends."""
+    """Return the first line on standard error that matches. Raises RuntimeError if the process
+    ends."""
     assert process.stderr is not None
     seen = []
     for line in process.stderr:
@@ -98,8 +101,9 @@ def running(
     words: Sequence[str], folder: Path, port: int, *, ready: str = "", user: str | None = None,
     environment: Mapping[str, str] | None = None, how: signal.Signals = signal.SIGTERM,
 ) -> Iterator[subprocess.Popen[bytes]]:  # fmt: skip
-    """A server that logs to a file below `folder`, until it listens on `port` and has said `ready`;
-    stopped at the end, by the signal `how`. Raises RuntimeError if it does not start."""
+    """Run a server that logs to a file below `folder`. The block begins once it listens on `port`
+    and has said `ready`; at its end the server is stopped by the signal `how`. Raises RuntimeError
+    if it does not start."""
     log = folder / "bench.log"
     with log.open("wb") as output:
         server = subprocess.Popen(
@@ -134,7 +138,7 @@ def stop(
     processes: Sequence[subprocess.Popen[str] | subprocess.Popen[bytes]],
     how: signal.Signals = signal.SIGTERM,
 ) -> None:
-    """By their ids, and wait for each; one that does not stop is killed."""
+    """Stop processes by their ids, and wait for each. One that does not stop is killed."""
     for process in processes:
         process.send_signal(how)
     for process in processes:
@@ -146,7 +150,8 @@ def stop(
 
 
 def cpu_seconds(pids: Iterable[int]) -> float:
-    """Processor time of processes and all that they started: user and system, of all threads.
+    """Return the processor time of processes and all that they started: user and system, of all
+    threads.
 
     Read from the kernel's clock of each process, in nanoseconds (clock_getcpuclockid(3)), where
     /proc/PID/stat counts in hundredths of a second.
@@ -163,7 +168,7 @@ def cpu_seconds(pids: Iterable[int]) -> float:
 
 
 def listener_of(port: int) -> list[int]:
-    """The processes of this machine that listen on a TCP port."""
+    """Return the processes of this machine that listen on a TCP port."""
     inodes = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         for line in Path(table).read_text().splitlines()[1:]:

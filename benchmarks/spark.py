@@ -89,7 +89,7 @@ class Bench:
         open_root(self.root, ServerConfig().mode, Files())[0].close()
 
     def write(self, way: Way, queue: Path, messages: int) -> None:
-        """A DataFrame to the queue."""
+        """Write a DataFrame to the queue."""
         rows = self.spark.range(0, messages, 1, CORES).selectExpr(
             f"repeat('x', {self.length}) value"
         )
@@ -98,7 +98,7 @@ class Bench:
         assert len(os.listdir(queue)) == messages
 
     def read(self, way: Way, queue: Path) -> None:
-        """A stream from the queue to Parquet, until it is empty."""
+        """Stream from the queue to Parquet, until it is empty."""
         source = self.spark.readStream.format("mq").options(**way.options)
         source = source.option("queue", queue.name).option("group", queue.name)
         writer = source.load().writeStream.format("parquet")
@@ -108,7 +108,7 @@ class Bench:
         assert os.listdir(queue) == []
 
     def create_files(self, queue: Path, messages: int) -> None:
-        """The ceiling of the sink."""
+        """Create files alone, which is the ceiling of the sink."""
         body, seal = b"x" * self.length, bytes(32)
         names = [self._ids.next() for _ in range(messages)]
 
@@ -134,7 +134,7 @@ class Bench:
         on_every_core(deliver)
 
     def read_files(self, queue: Path, renames: int) -> None:
-        """The ceiling of the source."""
+        """Read files alone, which is the ceiling of the source."""
         claim = self.folder / f"claim-{queue.name}"
         claim.mkdir()
         names = sorted(os.listdir(queue))
@@ -157,7 +157,7 @@ class Bench:
         on_every_core(read)
 
     def measure(self, rounds: int) -> dict[str, float]:
-        """Messages per second: medians."""
+        """Return messages per second, as medians."""
         for way in (self.by_root, self.by_url):
             warm = way.make_queue()
             self.write(way, warm, WARM_UP)
@@ -169,7 +169,7 @@ class Bench:
         return {what: median(each[what] for each in measured) for what in measured[0]}
 
     def _measure_once(self) -> dict[str, float]:
-        """What is compared comes one right after the other."""
+        """Measure once. What is compared comes one right after the other."""
         plain, other = self.by_root.make_queue(), self.by_root.make_queue()
         queue, served = self.by_root.make_queue(), self.by_url.make_queue()
         write, read = partial(self.write, messages=self.messages), self.read
@@ -209,7 +209,7 @@ class Bench:
 
 
 def on_every_core(work: Callable[[int], None]) -> None:
-    """In as many processes, each with its share's number."""
+    """Do the work in as many processes as there are cores, each with the number of its share."""
     children = []
     for share in range(CORES):
         child = os.fork()

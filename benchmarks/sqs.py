@@ -74,7 +74,7 @@ def ask(operation: str, values: dict[str, object], more: str = "") -> bytes:
 
 
 def signed(operation: str, values: dict[str, object]) -> bytes:
-    """The same with a signature of now, by the token of the file."""
+    """Return the request with a signature of now, by the token of the file."""
     body = json.dumps({"QueueUrl": URL, **values}).encode()
     now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     names, scope = "host;x-amz-date;x-amz-target", f"{now[:8]}/us-east-1/sqs/aws4_request"
@@ -95,8 +95,8 @@ def signed(operation: str, values: dict[str, object]) -> bytes:
 
 
 def cases(body: str, group_of: Callable[[int], int] = lambda at: at % GROUPS) -> list[Case]:
-    """All kinds of requests. `group_of` is the group of the nth message that is sent to the FIFO
-    queue."""
+    """Return all kinds of requests. `group_of` is the group of the nth message that is sent to the
+    FIFO queue."""
     message: dict[str, object] = {"MessageBody": body}
     kib = {"note": {"DataType": "String", "StringValue": "x" * 1000}}
     ten = {f"note-{at}": {"DataType": "String", "StringValue": "x" * 90} for at in range(TEN)}
@@ -110,7 +110,7 @@ def cases(body: str, group_of: Callable[[int], int] = lambda at: at % GROUPS) ->
         return ask("DeleteMessageBatch", {"Entries": some, **(more or {})})
 
     def in_a_group() -> dict[str, object]:
-        """The next message, in its group."""
+        """Return the next message, in its group."""
         at = next(numbers)
         return message | {
             "MessageGroupId": f"group-{group_of(at)}",
@@ -146,7 +146,7 @@ def cases(body: str, group_of: Callable[[int], int] = lambda at: at % GROUPS) ->
 
 @contextmanager
 def running(folder: Path) -> Iterator[dict[str, Target]]:
-    """The three servers on a fresh root below `folder`, removed at the end."""
+    """Run the three servers on a fresh root below `folder`, which is removed at the end."""
     fresh = Path(tempfile.mkdtemp(dir=folder))
     tokens = fresh / "tokens"
     tokens.touch(mode=0o600)
@@ -180,7 +180,7 @@ def require_all(answer: bytes) -> None:
 async def measure(
     case: Case, target: Target, messages: int, connections: int
 ) -> dict[str, PhaseRate]:
-    """One round of a case; of what it received the removal too."""
+    """Measure one round of a case, and the removal of what it received."""
     clients = await connect(ENDPOINTS, target.addresses, connections)
     found: list[bytes] = []
 

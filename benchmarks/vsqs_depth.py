@@ -76,7 +76,7 @@ class Naive:
 
 
 def fill(folder: Path, depth: int) -> None:
-    """Messages as they lie, synced together."""
+    """Write messages as they lie in the folder, synced together."""
     folder.mkdir()
     begin = time.time_ns() // 1000 - depth
     for number in range(depth):

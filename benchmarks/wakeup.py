@@ -56,7 +56,7 @@ class Waiters:
 
 
 async def measure(port: int, counts: list[int], samples: int) -> dict[int, list[float]]:
-    """Milliseconds of each wake-up, by the number of waiters."""
+    """Return the milliseconds of each wake-up, by the number of waiters."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(b"PUT /bench HTTP/1.1\r\nHost: mq\r\n\r\n")
     await reader.readuntil(b"\r\n\r\n")
@@ -77,7 +77,7 @@ async def measure(port: int, counts: list[int], samples: int) -> dict[int, list[
 
 
 async def measure_idle(port: int, pids: Sequence[int], count: int, seconds: float) -> float:
-    """The server's CPU time in percent of one processor while `count` clients wait."""
+    """Return the server's CPU time in percent of one processor while `count` clients wait."""
     waiters = Waiters(port)
     await waiters.grow(count)
     await asyncio.sleep(3)

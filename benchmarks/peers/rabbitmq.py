@@ -107,7 +107,7 @@ class Amqp:
             raise RuntimeError(repr(answer))
 
     def message_id(self, answer: bytes) -> bytes | None:
-        """The number of the delivery, on its channel."""
+        """Return the number of the delivery, on its channel."""
         if method_of(answer) == _GET_EMPTY:
             return None
         expect(answer, _GET_OK)
@@ -123,7 +123,7 @@ def method(channel: int, group: int, number: int, arguments: bytes) -> bytes:
 
 
 def declare(flags: bytes) -> bytes:
-    """The queue, which is durable; or only ask for it."""
+    """Return a frame that declares the durable queue, or only asks for it."""
     return method(1, 50, 10, b"\0\0" + short(_QUEUE) + flags + b"\0\0\0\0")
 
 

@@ -73,7 +73,7 @@ def command(*words: str | bytes) -> bytes:
 
 
 def end_of_value(buffer: bytes, at: int) -> int:
-    """Where the value that begins at `at` ends; -1 if that has not come yet."""
+    """Return where the value that begins at `at` ends; -1 if that has not come yet."""
     end = buffer.find(b"\r\n", at)
     if end < 0:
         return -1

@@ -76,14 +76,15 @@ def dead_letter(root: Path) -> None:
 
 
 def batch_half_moved(root: Path) -> None:
-    """A crash between link and unlink, in a batch that is sealed."""
+    """Leave what a crash between link and unlink leaves, in a batch that is sealed."""
     batch = root / "new/.orders:6ba7b810-9dad-11d1-80b4-00c04fd430c8"
     batch.mkdir()
     os.link(sealed("queues/orders/1")(root), batch / "orders:1")
 
 
 def committed(put: Callable[[Path], object]) -> Callable[[Path], None]:
-    """A transaction whose driver died before its messages were brought to their queues."""
+    """Return what leaves a transaction whose driver died before its messages were brought to their
+    queues."""
 
     def prepare(root: Path) -> None:
         (root / "spark/stage/app/1/0-1").mkdir(parents=True)
@@ -232,7 +233,7 @@ def give_up(root: Path) -> None:
 
 
 def write(draft: StagedMessage, job: str = JOB) -> Callable[[Path], None]:
-    """A whole transaction, or the rest of one."""
+    """Return what writes a whole transaction, or the rest of one."""
 
     def run(root: Path) -> None:
         with spark_on(root) as spool:

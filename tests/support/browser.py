@@ -41,13 +41,13 @@ class Browser:
         self.driver.get(url)
 
     def find(self, selector: str) -> WebElement:
-        """Waits for it to be there."""
+        """Return an element. Waits for it to be there."""
         return self.wait_for(
             lambda: next(iter(self.driver.find_elements(By.CSS_SELECTOR, selector)), None)
         )
 
     def texts(self, selector: str) -> list[str]:
-        """What a person can read of each."""
+        """Return what a person can read of each."""
         return [each.text for each in self.driver.find_elements(By.CSS_SELECTOR, selector)]
 
     def is_shown(self, selector: str) -> bool:
@@ -67,7 +67,7 @@ class Browser:
         self.driver.switch_to.active_element.send_keys(keys)
 
     def widen(self, pixels: int) -> None:
-        """A window has 500 pixels at least, so this is the width that the page is told."""
+        """Tell the page that it has this width: a window has 500 pixels at least."""
         metrics = {"width": pixels, "height": 800, "deviceScaleFactor": 1, "mobile": False}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
@@ -76,7 +76,7 @@ class Browser:
         return found
 
     def wait_for(self, condition: Callable[[], T | None]) -> T:
-        """What `condition` returns once it is neither None nor False."""
+        """Return what `condition` returns once it is neither None nor False."""
         waiting = WebDriverWait(
             self.driver, _PATIENCE_SECONDS, 0.05, [StaleElementReferenceException]
         )
@@ -111,7 +111,7 @@ def press(browser: Browser, within: str, label: str) -> None:
 
 
 def bodies(browser: Browser) -> list[str]:
-    """How the messages begin that are listed."""
+    """Return how the messages begin that are listed."""
     return browser.texts("#messages .start")
 
 
@@ -132,7 +132,7 @@ def hide(server: Server, leased: int, delayed: int) -> None:
 
 @contextmanager
 def browsing() -> Iterator[Browser]:
-    """A browser with a profile of its own, both gone at the end."""
+    """Yield a browser with a profile of its own. Both are gone at the end."""
     programs = [shutil.which(name) for name in ("chromium", "chromedriver")]
     if None in programs:
         pytest.skip("install the packages chromium and chromium-driver")

@@ -24,7 +24,7 @@ app.conf.update(
 
 @app.task(bind=True, max_retries=5)  # type: ignore[untyped-decorator]
 def leave_a_file(self: Any, number: int) -> None:
-    """One task in five fails at first, and is tried again a little later."""
+    """Leave a file. One task in five fails at first, and is tried again a little later."""
     if number % 5 == 0 and self.request.retries == 0:
         raise self.retry(countdown=0.2)
     with (FOLDER / str(number)).open("a") as file:
@@ -43,7 +43,7 @@ def block_until(name: str) -> None:
 
 @app.task  # type: ignore[untyped-decorator]
 def refuse() -> None:
-    """Says that it must not be tried again."""
+    """Reject the task, which is not to be tried again."""
     from celery.exceptions import Reject  # noqa: PLC0415
 
     raise Reject("not for me", requeue=False)

@@ -23,7 +23,7 @@ class Pair(NamedTuple):
 
 
 def make_certificate(folder: Path, name: str, *options: str) -> Pair:
-    """A self-signed one, good for a day. Skips without openssl."""
+    """Make a self-signed certificate, good for a day. Skips without openssl."""
     if shutil.which("openssl") is None:
         pytest.skip("openssl is missing: install the package openssl")
     pair = Pair(folder / f"{name}.pem", folder / f"{name}.key")
@@ -37,7 +37,7 @@ def make_certificate(folder: Path, name: str, *options: str) -> Pair:
 
 
 def make_expired_certificate(folder: Path, name: str) -> Pair:
-    """One that ended yesterday. Its issuer is itself."""
+    """Make a certificate that ended yesterday. Its issuer is itself."""
     pair = make_certificate(folder, name)
     subprocess.run(
         ["openssl", "x509", "-in", pair.cert, "-signkey", pair.key, "-days", "-1",

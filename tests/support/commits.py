@@ -98,7 +98,7 @@ def make_slow(bench: Bench) -> None:
 
 
 async def is_back(bench: Bench) -> bool:
-    """Whether operations succeed again."""
+    """Return whether operations succeed again."""
     try:
         await bench.committer.run(bench.put("again"))
     except StoreUnavailable:

@@ -56,7 +56,7 @@ class ConsoleStep(NamedTuple):
 
 
 def read_blocks(text: str) -> Iterator[Block]:
-    """The fenced blocks of a document, also the indented ones."""
+    """Yield the fenced blocks of a document, also the indented ones."""
     block: Block | None = None
     for number, line in enumerate(text.splitlines(), start=1):
         fence = line.strip()
@@ -72,7 +72,7 @@ def read_blocks(text: str) -> Iterator[Block]:
 
 
 def read_steps(text: str) -> list[ConsoleStep]:
-    """The commands of all console blocks, in order."""
+    """Return the commands of all console blocks, in order."""
     steps: list[ConsoleStep] = []
     for block in read_blocks(text):
         if block.kind != "console":
@@ -128,7 +128,7 @@ class Console:
         return done.stdout.replace(b"\r\n", b"\n").decode()
 
     def _is_same(self, shown: str, printed: str) -> bool:
-        """Whether a line is as shown; then the samples in it are known from here on."""
+        """Return whether a line is as shown. If it is, the samples in it are known from here on."""
         pattern, position = "", 0
         found: dict[str, str] = {}
         for sample in _SAMPLE.finditer(shown):
@@ -154,7 +154,8 @@ class Console:
 
 
 def split(command: str) -> list[str]:
-    """The words of a command. Raises AssertionError if it is not one that the test can run."""
+    """Return the words of a command. Raises AssertionError if it is not one that the test can
+    run."""
     lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     lexer.commenters = ""
@@ -170,7 +171,8 @@ def split(command: str) -> list[str]:
 
 
 def _without_headers(printed: list[str], shown: list[str]) -> list[str]:
-    """An answer without the headers that every answer has, unless the document shows them."""
+    """Return an answer without the headers that every answer has, unless the document shows
+    them."""
     end = printed.index("") if "" in printed else len(printed)
     names = [line.partition(":")[0] for line in printed[1:end]]
     is_empty = " 204 " in printed[0] + " "

@@ -7,7 +7,7 @@ import os
 
 
 def open_descriptors() -> int:
-    """How many there are. What other tests have left to the garbage collector, which might close it
-    between two counts, is collected first."""
+    """Return how many descriptors are open. What other tests have left to the garbage collector,
+    which might close it between two counts, is collected first."""
     gc.collect()
     return len(os.listdir("/proc/self/fd"))

@@ -83,7 +83,7 @@ async def called(method: Any, given: Any, named: Any) -> Any:
 
 
 def open_client(kind: str, loop: Loop, *given: Any, **settings: Any) -> Client:
-    """`kind` is "blocking" or "async"."""
+    """Open a client; `kind` is "blocking" or "async"."""
     if kind == "blocking":
         return Client(*given, **settings)
     return cast(Client, Blocking(AsyncClient(*given, **settings), loop))
@@ -96,14 +96,14 @@ def new_queue(mq: Client) -> Queue:
 
 
 def receive_now(queue: Queue, visibility: float | None = None) -> Message:
-    """The message that is there."""
+    """Receive the message that is there."""
     message = queue.receive(visibility=visibility)
     assert message is not None
     return message
 
 
 def counts(queue: Queue) -> tuple[int, int, int]:
-    """Ready, leased and delayed."""
+    """Return the numbers of ready, leased and delayed messages."""
     return queue.counts()[1:4]
 
 

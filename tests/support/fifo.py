@@ -37,14 +37,15 @@ class FifoLine:
         self.service = FifoService(store)
 
     async def send(self, body: str, group: str = "a", *, again: str | None = None) -> Published:
-        """With the body for its deduplication id, unless `again` names another one."""
+        """Send a message with the body for its deduplication id, unless `again` names another
+        one."""
         [published] = await self.send_all((body, group), again=again)
         return published
 
     async def send_all(
         self, *messages: tuple[str, str], again: str | None = None
     ) -> list[Published]:
-        """Bodies and their groups, in one request."""
+        """Send bodies in their groups, in one request."""
         drafts = [in_order(body, group, again or body) for body, group in messages]
         if len(drafts) == 1 and self.service.has_read(self.queue):
             return [await answered(self.service.submit_send, self.queue, drafts[0])]
@@ -56,7 +57,7 @@ class FifoLine:
         return await self.service.receive_many(self.queue, limit, seconds, wait, None)
 
     async def bodies(self, limit: int = 10) -> list[str]:
-        """Those that are received now."""
+        """Receive, and return the bodies."""
         return bodies_of(await self.receive(limit))
 
     async def remove(self, received: Received) -> None:
@@ -68,7 +69,7 @@ class FifoLine:
         )
 
     async def drain(self) -> list[str]:
-        """All that can be received, each removed before the next is."""
+        """Receive all that can be received, each removed before the next is."""
         found: list[str] = []
         while received := await self.receive(10):
             found += bodies_of(received)
@@ -81,7 +82,7 @@ class FifoLine:
 async def fifo_on(
     root: Path, files: Files | None = None, *, notes: dict[str, str] | None = None, **settings: Any
 ) -> AsyncIterator[FifoLine]:
-    """A gateway on `root`; at the end it lets go of the FIFO queues."""
+    """Open a gateway on `root`. At the end it lets go of the FIFO queues."""
     line = None
     try:
         async with open_store(replace(ServerConfig(root=root), **settings), files) as store:
@@ -106,6 +107,6 @@ def bodies_of(received: Sequence[Received]) -> list[str]:
 
 
 def move_due(root: Path) -> None:
-    """What a mover does that runs just now."""
+    """Move what a mover would that runs just now."""
     with closing(Mover(MoverConfig(root / "delay", root / "queues"), Files())) as mover:
         mover.scan()

@@ -120,7 +120,8 @@ class FifoHistory:
                 yield FifoFault("lost", body, "its send was answered")
 
     def _back(self) -> Iterator[FifoFault]:
-        """An expired handle is refused, so after a deletion that is done there is nothing left."""
+        """Yield what came back. An expired handle is refused, so after a deletion that is done
+        there is nothing left."""
         removed: dict[str, float] = {}
         for each in self.asked:
             if each.seconds is None and each.outcome is FifoOutcome.DONE:
@@ -169,7 +170,8 @@ def _sent_twice(sent: Sequence[FifoSent], given: Sequence[FifoGiven]) -> Iterato
 
 
 def _wrong_numbers(sent: Sequence[FifoSent], given: Sequence[FifoGiven]) -> Iterator[FifoFault]:
-    """What was answered before another message was sent for the first time has a smaller number."""
+    """Yield numbers that are out of order: what was answered before another message was first sent
+    must have a smaller one."""
     numbers = {each.body: each.number for each in _known(sent, given)}
     begun: dict[str, float] = {}
     for each in sent:

@@ -46,7 +46,8 @@ class Fsck:
         self.meanwhile()
 
     def assert_mends(self, kind: str, path: str, detail: str, repair: str) -> None:
-        """One finding, as often as nobody mends it; mended once, and never found again."""
+        """Assert that this is the one finding as often as nobody mends it, and that it is mended
+        once and never found again."""
         for _ in range(2):
             (found,) = self.report()
             assert (found.kind, found.path, found.repair) == (kind, path, None)
@@ -58,16 +59,16 @@ class Fsck:
 
 
 def everything(root: Path) -> dict[str, bytes]:
-    """Every file's body by its path."""
+    """Return every file's body by its path."""
     return {str(p.relative_to(root)): p.read_bytes() for p in root.rglob("*") if p.is_file()}
 
 
 def sealed(path: Path, body: bytes = b"body") -> Path:
-    """A message as a server writes it."""
+    """Write a message as a server does."""
     return write_message(path, body, seal=seal_of(body))
 
 
 def published_later(path: Path, body: bytes = b"body") -> Path:
-    """A message that another one with its body was before."""
+    """Write a message that was published just after another one with its body."""
     seal = seal_of(body)
     return write_message(path, body, seal=seal._replace(published_ns=seal.published_ns + 1))

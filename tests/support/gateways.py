@@ -32,7 +32,7 @@ CREDENTIALS = {
 
 
 def client_of(server: Server, **settings: Any) -> Any:
-    """A client of boto3 that never tries again."""
+    """Return a client of boto3 that never tries again."""
     defaults = {
         "endpoint_url": server.url,
         "region_name": "us-east-1",
@@ -44,7 +44,7 @@ def client_of(server: Server, **settings: Any) -> Any:
 
 
 def make_url(client: Any, **attributes: str) -> str:
-    """The URL of a new queue; a FIFO queue if the attributes say so."""
+    """Make a queue, and return its URL. It is a FIFO queue if the attributes say so."""
     name = f"q-{uuid.uuid4().hex[:12]}" + (".fifo" if "FifoQueue" in attributes else "")
     made = client.create_queue(QueueName=name, Attributes=attributes)
     return str(made["QueueUrl"])
@@ -55,7 +55,7 @@ def name_of(url: str) -> str:
 
 
 def nobodys_handle(url: str) -> str:
-    """A handle of that queue, for a message that it never had."""
+    """Return a handle of that queue, for a message that it never had."""
     return make_handle(
         QueueName(name_of(url)), MessageId("01a1fcfc-2d8b-7793-aa0c-b8e761dfed12"), 7
     )
@@ -107,7 +107,7 @@ def _told(answer: http.client.HTTPResponse, body: bytes) -> Told:
 
 
 def ask_json(server: Server, operation: str, values: object) -> Told:
-    """`values` may be bytes, which are sent as they are."""
+    """Send a request in JSON. `values` may be bytes, which are sent as they are."""
     body = values if isinstance(values, bytes) else json.dumps(values).encode()
     headers = {
         "X-Amz-Target": f"AmazonSQS.{operation}",
@@ -140,7 +140,7 @@ _FLAT = {
 
 
 def flatten(operation: str, values: dict[str, Any], prefix: str = "") -> dict[str, str]:
-    """Values of JSON as fields of the query protocol."""
+    """Return values of JSON as fields of the query protocol."""
     fields: dict[str, str] = {}
     for name, value in values.items():
         flat, key = _FLAT.get(name, (f"{operation}RequestEntry", ""))
@@ -165,7 +165,7 @@ def flatten(operation: str, values: dict[str, Any], prefix: str = "") -> dict[st
 
 
 def ask_both(server: Server, operation: str, values: dict[str, Any]) -> list[Told]:
-    """The same request in each protocol."""
+    """Send the same request in each protocol."""
     return [
         ask_json(server, operation, values),
         ask_query(server, operation, flatten(operation, values)),

@@ -114,7 +114,7 @@ class LeaseModel(Model):
             self._bury(receipt.queue, receipt.message_id)
 
     def _bury(self, queue: QueueName, message_id: MessageId) -> None:
-        """What was received often enough is a dead letter when it comes back."""
+        """Make a dead letter of what was received often enough, when it comes back."""
         message = self.queues[queue][message_id]
         if 0 < self.max_receives <= message.count and not queue.endswith(".dead"):
             dead = self.queues.setdefault(QueueName(f"{queue}.dead"), {})
@@ -123,7 +123,7 @@ class LeaseModel(Model):
     def _is_refused(
         self, receipt: Received, server: int, work: Callable[[Store], Coroutine[Any, Any, Any]]
     ) -> bool:
-        """Whether the receipt is worth nothing any more; then the store must say why."""
+        """Return whether the receipt is worth nothing any more. The store must say why then."""
         on = self._server(server)
         message = self.queues.get(receipt.queue, {}).get(receipt.message_id)
         if message is not None and message.lease == receipt.lease:
@@ -165,7 +165,7 @@ class LeaseModel(Model):
 
     @rule(queue=QUEUES, limit=LIMITS, state=st.sampled_from(HIDDEN_STATES), server=SERVER)
     def peek_hidden(self, queue: QueueName, limit: int, state: State, server: int) -> None:
-        """Page by page, to the end."""
+        """Look at what is hidden page by page, to the end."""
         on, shown = self._server(server), [MessageId("")]
         while len(shown) <= 1 + len(self._hidden(queue, state)):
             look = partial(
@@ -207,7 +207,7 @@ class LeaseModel(Model):
         assert on.run(body_of(on.store, peeked)) == message.body
 
     def adopt_stamp(self, queue: QueueName, message: ModelMessage, message_id: MessageId) -> None:
-        """Whichever end of the lease a death left: times in the model are far apart."""
+        """Take over whichever end of the lease a death left: times in the model are far apart."""
         path = self.root / "delay" / f"{queue}:{message_id}"
         if message.visible_at is not None and path.exists():
             left = (path.stat().st_mtime_ns - time.time_ns()) / SECOND_NS

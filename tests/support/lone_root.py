@@ -33,7 +33,7 @@ class Root:
             (self.path / "queues" / queue).mkdir(exist_ok=True)
 
     def put(self, queue: str, *bodies: bytes, folder: str = "queues", **seal: int) -> list[str]:
-        """Messages that are ready, or in another folder; returns their ids."""
+        """Write messages that are ready, or in another folder. Returns their ids."""
         self.make(queue)
         return [self._put(QueueName(queue), body, folder, seal) for body in bodies]
 
@@ -45,7 +45,7 @@ class Root:
         return message_id
 
     def names(self, folder: str) -> list[str]:
-        """Every file below a folder, relative to it."""
+        """Return every file below a folder, relative to it."""
         top = self.path / folder
         return sorted(
             str(Path(parent, name).relative_to(top))

@@ -24,7 +24,7 @@ def seal_of(body: bytes, *, count: int = 0, lease: int = 0, published_ns: int = 
 def sealed_with(
     body: bytes, properties: Properties = NO_PROPERTIES, *, trailer: bytes | None = None
 ) -> tuple[Seal, bytes]:
-    """The seal and all the bytes of a file with that body and those properties."""
+    """Return the seal and all the bytes of a file with that body and those properties."""
     behind = pack_trailer(properties) if trailer is None else trailer
     seal = seal_of(body)._replace(trailer_length=len(behind), trailer_crc32=zlib.crc32(behind))
     return seal, body + behind
@@ -37,7 +37,7 @@ def write_message(
     seal: Seal | None = None,
     due_in_seconds: float | None = None,
 ) -> Path:
-    """A file at `path` with that seal, if any, and a stamp, if any."""
+    """Write a file at `path` with that seal, if any, and a stamp, if any."""
     path.write_bytes(body)
     if seal is not None:
         os.setxattr(path, SEAL_ATTRIBUTE, seal.pack())
@@ -58,22 +58,22 @@ def read_seal(path: Path) -> Seal:
 
 
 def new_id() -> MessageId:
-    """An id as our servers make them. Two calls are in no certain order."""
+    """Return an id as our servers make them. Two calls are in no certain order."""
     return ServerIds(time.time_ns).next()
 
 
 def foreign_id() -> MessageId:
-    """An id that carries no time."""
+    """Return an id that carries no time."""
     return MessageId(str(uuid.uuid4()))
 
 
 def names_in(folder: Path) -> list[str]:
-    """What `ls` shows; hidden files are no messages."""
+    """Return what `ls` shows. Hidden files are not messages."""
     return sorted(name for name in os.listdir(folder) if not name.startswith("."))
 
 
 def write_set(folder: Path, *ids: str) -> Path:
-    """A set with members of the queue `orders`, as a crash leaves it."""
+    """Write a set with members of the queue `orders`, as a crash leaves it."""
     folder.mkdir()
     for each in ids:
         write_message(folder / f"orders:{each}", seal=seal_of(b"body"))

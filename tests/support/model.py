@@ -109,7 +109,7 @@ class Model(RuleBasedStateMachine):
     def _unless_missing(
         self, queue: QueueName, on: MortalStore, work: Callable[[Store], Coroutine[Any, Any, T]]
     ) -> T | None:
-        """What `work` returns; None if there is no such queue, which it must then say."""
+        """Return what `work` returns; None if there is no such queue, which it must then say."""
         if queue in self.queues:
             return on.run(work(on.store))
         with pytest.raises(QueueNotFound):
@@ -214,8 +214,7 @@ class Model(RuleBasedStateMachine):
         self.note_released(receipt)
 
     def note_released(self, receipt: Received) -> None:
-        """The receive is taken back, even if the message is ready again because its lease was
-        over."""
+        """Take the receive back, even if the message is ready again because its lease was over."""
         message = self.queues.get(receipt.queue, {}).get(receipt.message_id)
         if message is not None and message.lease == receipt.lease:
             message.visible_at, message.lease, message.is_durable = None, 0, False

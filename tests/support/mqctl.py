@@ -57,7 +57,7 @@ def without_ours() -> dict[str, str]:
 
 
 def assert_refused(done: Done, code: ExitCode, detail: str) -> None:
-    """One line that says what is wrong, in words and as an exit code."""
+    """Assert that one line says what is wrong, and that the exit code does."""
     assert (done.code, done.out) == (code, b"")
     assert re.fullmatch(r"mqctl: .+ \(exit \d+: .+\)\n", done.err), done.err
     assert done.err.endswith(f"(exit {code.value}: {CTL_EXIT_CODES[code]})\n")

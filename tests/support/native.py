@@ -35,12 +35,12 @@ Strikes = Callable[[str], int]
 
 
 def can_compile() -> bool:
-    """Whether this machine has a compiler and the headers of this Python."""
+    """Return whether this machine has a compiler and the headers of this Python."""
     return shutil.which(_COMPILER[0]) is not None and (_INCLUDE / "Python.h").exists()
 
 
 def compile_native(target: Path, *options: str) -> Path:
-    """Skips where that is not possible."""
+    """Compile the native part. Skips where that is not possible."""
     if not can_compile():
         pytest.skip("install a C compiler and the headers of this Python")
     options += tuple(shlex.split(os.environ.get(OPTIONS_VARIABLE, "")))
@@ -60,7 +60,7 @@ def load_native(path: Path) -> ModuleType:
 
 
 def open_files() -> list[str]:
-    """What this process has open, by what it leads to."""
+    """Return what this process has open, by what it leads to."""
     found = []
     for number in os.listdir("/proc/self/fd"):
         with suppress(FileNotFoundError):  # that of the listing

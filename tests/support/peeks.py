@@ -19,7 +19,7 @@ def ids_behind(wire: Wire, queue: str, after: str, most: int = 10) -> list[str]:
 
 
 def tree(root: Path) -> dict[str, tuple[object, ...]]:
-    """Everything about every file, and all about folders but when they were last listed."""
+    """Return everything about every file, and all about folders but when they were last listed."""
     found: dict[str, tuple[object, ...]] = {}
     for path in root.rglob("*"):
         status = path.stat()

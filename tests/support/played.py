@@ -17,7 +17,7 @@ UNSENT = object()
 
 
 def answer(status: int, body: bytes = b"", **headers: str) -> ServerAnswer:
-    """`x_message_id=...` is the header `x-message-id`."""
+    """Return an answer; `x_message_id=...` is the header `x-message-id`."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return ServerAnswer(status, "Reason", named, body, 0.0)
 
@@ -84,5 +84,5 @@ class Played:
 
 
 def extended() -> ServerAnswer:
-    """The answer to an extension."""
+    """Return the answer to an extension."""
     return answer(200, x_visible_at=datetime.now(UTC).isoformat(), etag='"00c0ffee00c0ffee"')

@@ -56,11 +56,13 @@ class Forked:
         self.returncode: int | None = None
 
     def poll(self) -> int | None:
-        """Its exit code, or that of the signal as a negative number; None while it runs."""
+        """Return the exit code of the process, or the signal that ended it as a negative number;
+        None while it runs."""
         return self._end(0.0)
 
     def wait(self, timeout: float | None = None) -> int:
-        """The same, once it has ended. Raises TimeoutError when it has not after `timeout`."""
+        """Return what `poll` does once the process has ended. Raises TimeoutError when it has not
+        after `timeout`."""
         code = self._end(timeout)
         if code is None:
             raise TimeoutError(f"process {self.pid} has not ended after {timeout} s")
@@ -104,7 +106,7 @@ def run_preloaded(
 
 @functools.cache
 def _control() -> socket.socket:
-    """A connection to the process that forks, which ends with it."""
+    """Return a connection to the process that forks, which ends with it."""
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with its:
         command = [sys.executable, "-m", __name__]
@@ -168,7 +170,7 @@ def _tell_end(pidfd: int, pid: int, status: socket.socket) -> None:
 
 
 def become(request: Start, fds: list[int]) -> None:
-    """Be as a process that `python -m` has just started."""
+    """Become what `python -m` would have just started."""
     for number, fd in enumerate(fds):
         os.dup2(fd, number)
     # Nothing else is open in a new process; here the pidfds of others may be.

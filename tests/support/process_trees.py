@@ -26,7 +26,7 @@ class ProcessTree:
             )  # fmt: skip
 
     def wait(self) -> int:
-        """Its exit code, when nothing of it runs any more."""
+        """Return the exit code, when nothing of the tree runs any more."""
         code = self.popen.wait(480)
         wait_until(lambda: not processes_of(self.popen.pid), 180)
         return code

@@ -48,7 +48,7 @@ class Process:
         return self.log_path.read_text()
 
     def stop(self) -> int:
-        """SIGTERM, as systemd does; returns the exit code."""
+        """Send SIGTERM, as systemd does. Returns the exit code."""
         self.popen.terminate()
         return self.popen.wait(15)
 
@@ -105,7 +105,8 @@ class FreshServer(Server):
 
 
 def free_port() -> int:
-    """For those who read the flags of a server, and cannot know which port 0 became."""
+    """Return a free port, for those who read the flags of a server and cannot know which port 0
+    became."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         return int(listening.getsockname()[1])
 
@@ -116,7 +117,7 @@ def start_mover(root: Path) -> Process:
 
 
 def resident_bytes(server: Server) -> int:
-    """The most memory that it has had."""
+    """Return the most memory that a server has had."""
     for line in Path(f"/proc/{server.popen.pid}/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024

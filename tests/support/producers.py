@@ -20,7 +20,7 @@ BATCHES = st.lists(st.sampled_from([0, 100, 1_000]), min_size=1, max_size=6)
 
 
 def own_id(queue: QueueName, number: int) -> MessageId:
-    """One id is used in one queue alone."""
+    """Return an id for a queue: one is used in one queue alone."""
     return MessageId(f"own-{queue.replace('.', '-')}-{number}")
 
 
@@ -60,7 +60,8 @@ class Producers(Model):
     def _publish_own(
         self, queue: QueueName, message_id: MessageId, body: bytes, on: MortalStore
     ) -> None:
-        """What comes of it is known: from the model, or from the file that was removed."""
+        """Publish under an own id. What comes of it is known: from the model, or from the file that
+        was removed."""
         earlier = self._published_before(queue, message_id)
         if earlier is not None and earlier != body:
             with pytest.raises(IdTaken):
@@ -107,7 +108,7 @@ class Producers(Model):
             self.queues[queue][message_id] = ModelMessage(entry.draft.body or b"", visible_at)
 
     def find_batch(self, queue: QueueName, entries: list[Entry]) -> list[MessageId]:
-        """The ids of the messages of a batch that are on disk, in the order of its lines."""
+        """Return the ids of the messages of a batch that are on disk, in the order of its lines."""
         paths = {
             path.read_bytes(): MessageId(path.name.rpartition(":")[2])
             for pattern in (f"queues/{queue}/*", f"delay/{queue}:*")

@@ -25,7 +25,7 @@ SLOW_FIXTURES = frozenset({"processes", "start_shared", "loop_mount", "public_fo
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Where none can be is not looked at: to know all tests takes longer than to run some."""
+    """Pass over files that have no quick test: to know all tests takes longer than to run some."""
     if config.option.markexpr != "quick" or config.rootpath not in collection_path.parents:
         return None
     name = str(collection_path.relative_to(config.rootpath)) + "/" * collection_path.is_dir()

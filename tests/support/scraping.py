@@ -18,7 +18,7 @@ class Scrape(NamedTuple):
         return self.values[name, frozenset(labels.items())]
 
     def by(self, name: str, label: str) -> dict[str, float]:
-        """The series of a name, summed up by one label."""
+        """Return the series of a name, summed up by one label."""
         found: dict[str, float] = {}
         for (each, labels), value in self.values.items():
             if each == name:

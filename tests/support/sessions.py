@@ -18,7 +18,7 @@ _COMMANDS = {"mqctl": "mq.ctl", "vsqs": "vsqs"}
 
 
 def read_sessions(text: str) -> Iterator[tuple[str, list[str]]]:
-    """The commands of all `sh-session` blocks, each with what it prints."""
+    """Yield the commands of all `sh-session` blocks, each with what it prints."""
     for block in read_blocks(text):
         if block.kind == "sh-session":
             for part in "\n".join(block.lines).removeprefix("$ ").split("\n$ "):

@@ -22,7 +22,8 @@ the others, most of these tests compute all the time."""
 
 
 def share_of(test: str) -> str:
-    """Tests of the same share run in one process. `test` is a node id: its file, then `::`."""
+    """Return the share of a test; those of one share run in one process. `test` is a node id: its
+    file, then `::`."""
     return next((folder for folder in TOGETHER if test.startswith(folder)), test.partition("::")[0])
 
 
@@ -47,7 +48,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The order only where it is one process of several."""
+    """Put tests in order, only where this is one process of several."""
     twice = [name for name, count in Counter(item.nodeid for item in items).items() if count > 1]
     if twice:
         raise pytest.UsageError(f"of tests of the same name only one would be run: {twice}")

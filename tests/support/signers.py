@@ -25,7 +25,8 @@ class Sent(NamedTuple):
     body: bytes = b""
 
     def with_headers(self, **changes: str | None) -> Sent:
-        """Underlines in the names are hyphens; None takes a header away."""
+        """Return the request with other headers. Underlines in the names are hyphens; None takes a
+        header away."""
         headers = self.headers.copy()
         for name, value in changes.items():
             headers.pop(name.replace("_", "-"), None)
@@ -45,7 +46,7 @@ def sign(
     scope: tuple[str, str] = ("sqs", "us-east-1"),
     **more: Any,
 ) -> Sent:
-    """Signed by botocore; `more` are for AWSRequest."""
+    """Return a request signed by botocore; `more` are for AWSRequest."""
     request = AWSRequest(method, HOST + target, dict(headers or SEND), body, **more)
     by(credentials, *scope).add_auth(request)
     prepared = request.prepare()

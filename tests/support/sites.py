@@ -65,7 +65,7 @@ class Site:
     async def ask(
         self, method: str, target: str, body: bytes | None = None, /, **more: str
     ) -> WireAnswer:
-        """One request on a connection of its own."""
+        """Send one request on a connection of its own."""
         reader, writer = await self.connect()
         writer.write(request_bytes(method, target, body, **self.headers, **more))
         answer = await parse_answer(reader, method)
@@ -125,7 +125,7 @@ async def _listening(folder: Path, kind: str, http: HttpServer) -> AsyncIterator
 
 
 async def parse_answer(reader: asyncio.StreamReader, method: str) -> WireAnswer:
-    """The next answer on a connection of this event loop."""
+    """Read the next answer on a connection of this event loop."""
     head = await reader.readuntil(b"\r\n\r\n")
     version, _, rest = head.split(b"\r\n", 1)[0].decode("ascii").partition(" ")
     headers = {

@@ -11,12 +11,12 @@ PACKAGES = ("mq", "mq_mover", "mq_reaper", "mq_sqs", "pyspark_mq", "vsqs")
 
 
 def package_files() -> list[Path]:
-    """What is installed."""
+    """Return the Python files that are installed."""
     return [path for package in PACKAGES for path in python_files(REPOSITORY / package)]
 
 
 def all_files() -> list[Path]:
-    """Tests and benchmarks too."""
+    """Return the Python files of packages, tests and benchmarks."""
     others = [REPOSITORY / "tests", REPOSITORY / "benchmarks"]
     return package_files() + [path for folder in others for path in python_files(folder)]
 
@@ -31,14 +31,14 @@ def parse(path: Path) -> ast.Module:
 
 
 def module_name(path: Path, top: Path = REPOSITORY) -> str:
-    """`mq.disk.files` for mq/disk/files.py, `mq.spool` for its `__init__.py`."""
+    """Return `mq.disk.files` for mq/disk/files.py, `mq.spool` for its `__init__.py`."""
     parts = path.relative_to(top).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def imports_of(path: Path, top: Path = REPOSITORY) -> set[str]:
-    """The modules that a file imports, also inside functions. Of `from package import module` that
-    is the module, of `from module import name` the module."""
+    """Return the modules that a file imports, also inside functions. Of `from package import
+    module` that is the module, of `from module import name` the module."""
     found = set()
     for node in ast.walk(parse(path)):
         if isinstance(node, ast.Import):
@@ -56,7 +56,8 @@ def imports_of(path: Path, top: Path = REPOSITORY) -> set[str]:
 
 
 def read_table(document: str, heading: str) -> list[list[str]]:
-    """The cells of the first table below a heading, without its head; backticks are dropped."""
+    """Return the cells of the first table below a heading, without its head. Backticks are
+    dropped."""
     lines = (REPOSITORY / document).read_text().splitlines()
     start = lines.index(heading) + 1
     rows: list[list[str]] = []

@@ -33,7 +33,7 @@ class Cluster:
         self._environment = cluster_environment(folder)
 
     def start(self) -> str:
-        """Returns the master's URL, when every worker is there."""
+        """Start the cluster. Returns the master's URL, when every worker is there."""
         log = self._start(MASTER, HOSTS[0])
         wait_until(lambda: MASTER_URL.search(log.read_text()), START_SECONDS)
         url = str(MASTER_URL.findall(log.read_text())[0])
@@ -57,7 +57,7 @@ class Cluster:
         return path
 
     def stop(self) -> None:
-        """A worker takes its executors along."""
+        """Stop the cluster. A worker takes its executors along."""
         for process in reversed(self._processes):
             process.terminate()
         for process in self._processes:
@@ -65,7 +65,8 @@ class Cluster:
 
 
 def cluster_environment(folder: Path) -> dict[str, str]:
-    """What a cluster's daemons and its application need to find Java, Spark and this package."""
+    """Return what a cluster's daemons and its application need to find Java, Spark and this
+    package."""
     given = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
     return given | find_settings(os.environ) | {
         "SPARK_HOME": str(SPARK_HOME),

@@ -61,13 +61,14 @@ class HookedFiles(Files):
 
 
 def visit_new_root(root: Path, files: Files) -> Spool:
-    """A root with the queue `orders`, as a driver has it open; close it."""
+    """Return a new root with the queue `orders`, as a driver has it open, for the caller to
+    close."""
     make_root(root, ORDERS)
     return visit_root(root, files, Actor.SPARK)
 
 
 def stage(spool: Spool, name: str, *bodies: bytes, job: str = "app", batch: int = 1) -> str:
-    """One attempt, sealed; returns its name."""
+    """Stage one attempt, sealed. Returns its name."""
     attempt = Attempt(spool, job, batch, name)
     for body in bodies:
         attempt.add(StagedMessage(ORDERS, body))

@@ -30,14 +30,14 @@ LONG_SECONDS = 1000.0
 
 @asynccontextmanager
 async def store_on(root: Path, files: Files | None = None, **settings: Any) -> AsyncIterator[Store]:
-    """One server's store on `root`, with the queue `orders`."""
+    """Open one server's store on `root`, with the queue `orders`."""
     async with open_store(replace(ServerConfig(root=root), **settings), files) as store:
         await store.create_queue(ORDERS)
         yield store
 
 
 async def publish(store: Store, body: bytes, queue: QueueName = ORDERS) -> MessageId:
-    """Returns the id."""
+    """Publish as `publish_as` does. Returns the id."""
     return (await publish_as(store, body, queue)).message_id
 
 
@@ -59,13 +59,13 @@ async def publish_as(
 
 
 def draft_of(body: bytes, message_id: MessageId | None = None, delay_seconds: float = 0) -> Draft:
-    """A message to publish from memory."""
+    """Return a message to publish from memory."""
     delay_ns = int(delay_seconds * SECOND_NS)
     return Draft(len(body), zlib.crc32(body), None, body, -1, message_id, delay_ns)
 
 
 def batch_of(*drafts: Draft) -> list[Entry]:
-    """A batch as it comes in lines."""
+    """Return a batch as it comes in lines."""
     return [Entry(line, draft) for line, draft in enumerate(drafts, start=1)]
 
 
@@ -121,6 +121,7 @@ class MortalStore:
         self.run(self._stack.aclose())
 
     def kill(self) -> None:
-        """Nothing of what closing does reaches the disk; the locks end."""
+        """End the store like a killed process: nothing of what closing does reaches the disk; the
+        locks end."""
         self.files.calls_left = 0
         self.close()

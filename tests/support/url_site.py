@@ -26,7 +26,7 @@ class UrlSite:
         return {"url": self.server.url, "staging": str(self.staging), "queue": "orders"}
 
     def prepare(self, direction: str) -> Path:
-        """The staging's root of a direction."""
+        """Make the staging's root of a direction, and return it."""
         path = self.staging / direction
         prepare_staging(path, (self.server.url,))
         return path
@@ -35,7 +35,7 @@ class UrlSite:
         return Addresses((self.server.url,), **settings)
 
     def bodies(self, queue: str = "orders") -> list[bytes]:
-        """What is ready, in order."""
+        """Return what is ready, in order."""
         return [each.body for each in self.mq.queue(queue).peek(1000)]
 
     def staged(self, direction: str, folder: str) -> list[str]:

@@ -90,7 +90,7 @@ def run_command(module: str, *words: str | Path, stdin: bytes = b"") -> Done:
 
 
 def in_another_process(code: str, *arguments: object) -> Any:
-    """Runs Python code with `sys.argv[1:]`; returns the process, stdin and stdout in pipes."""
+    """Run Python code with `sys.argv[1:]`. Returns the process, stdin and stdout in pipes."""
     return subprocess.Popen(
         [sys.executable, "-c", code, *map(str, arguments)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,

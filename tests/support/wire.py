@@ -101,7 +101,7 @@ class Wire:
         return self._reader.read(1) == b""
 
     def publish(self, queue: str, body: bytes = b"body", /, **headers: str) -> str:
-        """Returns the id."""
+        """Publish a message. Returns its id."""
         answer = self.request("POST", f"/{queue}/messages", body, **headers)
         assert answer.status == 201
         return answer.headers["x-message-id"]
@@ -113,12 +113,12 @@ class Wire:
         return self.request("DELETE", f"/{queue}/messages/{message_id}", **headers)
 
     def count(self, queue: str) -> tuple[int, int]:
-        """How many messages are ready, and how many leased."""
+        """Return how many messages are ready, and how many leased."""
         info = self.request("GET", f"/{queue}").json()
         return info["ready"], info["leased"]
 
     def stock(self, queue: str) -> Wire:
-        """See to it that a message is ready; not to one more each time, which would fill it."""
+        """See to it that a message is ready; not one more each time, which would fill the queue."""
         if self.count(queue)[0] == 0:
             self.publish(queue)
         return self
@@ -134,7 +134,7 @@ class Wire:
 
 
 def request_bytes(method: str, target: str, body: bytes | None = None, /, **more: str) -> bytes:
-    """A request as bytes; `if_match=...` becomes `If-Match: ...`."""
+    """Return a request as bytes; `if_match=...` becomes `If-Match: ...`."""
     lines = [f"{method} {target} HTTP/1.1", "Host: mq"]
     lines += [f"{name.replace('_', '-').title()}: {value}" for name, value in more.items()]
     if body is not None:
@@ -143,7 +143,7 @@ def request_bytes(method: str, target: str, body: bytes | None = None, /, **more
 
 
 def parse_request(*pieces: bytes) -> tuple[RawRequestMessage, StreamReader]:
-    """What aiohttp's parser makes of a request that comes in these pieces."""
+    """Return what aiohttp's parser makes of a request that comes in these pieces."""
     loop = asyncio.new_event_loop()
     try:
         parser = HttpRequestParser(BaseProtocol(loop), loop, 2**16)
@@ -154,13 +154,13 @@ def parse_request(*pieces: bytes) -> tuple[RawRequestMessage, StreamReader]:
 
 
 def chunked(body: bytes, size: int, end: bytes = b"0\r\n\r\n") -> bytes:
-    """`body` in chunks of `size` bytes."""
+    """Return `body` in chunks of `size` bytes."""
     pieces = [body[start : start + size] for start in range(0, len(body), size)]
     return b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces) + end
 
 
 def assert_problem(answer: WireAnswer, status: int, slug: str, detail: str = "") -> None:
-    """The answer is that problem (RFC 9457), and its text has `detail` in it."""
+    """Assert that the answer is that problem (RFC 9457), and that its text has `detail` in it."""
     assert answer.status == status
     assert answer.headers["content-type"] == "application/problem+json"
     problem = answer.json()
@@ -182,7 +182,7 @@ def begin_to_wait(server: Server, wire: Wire, queue: str, more: str = "") -> Non
 
 
 def files_of(server: Server, queue: str) -> list[str]:
-    """Where files of the queue lie, relative to the root, and every file in `new`."""
+    """Return where files of the queue lie, relative to the root, and every file in `new`."""
     root = server.root
     found = {*root.glob(f"queues/{queue}/*"), *root.glob(f"*/{queue}:*"), *root.glob("new/*")}
     return sorted(str(path.relative_to(root)) for path in found)
@@ -196,7 +196,8 @@ class SocketState(NamedTuple):
 
 
 def server_end(server: Server, client_port: int) -> SocketState:
-    """See proc_net_tcp: local address, remote address, state, tx_queue:rx_queue, in hex."""
+    """Return the server's end of a connection. See proc_net_tcp: local address, remote address,
+    state, tx_queue:rx_queue, in hex."""
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         _, local, remote, state, queues = line.split()[:5]
         if local.endswith(f":{server.port:04X}") and remote.endswith(f":{client_port:04X}"):
@@ -220,7 +221,7 @@ def wait_until_closed(server: Server, client_port: int) -> None:
 
 
 def has_answer(wire: Wire) -> bool:
-    """Whether there is something to read, or the end."""
+    """Return whether there is something to read, or the end."""
     return _is_readable(wire, 0)
 
 
@@ -236,7 +237,7 @@ def _is_readable(wire: Wire, seconds: float) -> bool:
 
 
 def make_queue(wire: Wire) -> str:
-    """A new queue with a name of its own."""
+    """Make a queue with a name of its own."""
     name = f"q-{uuid.uuid4().hex[:8]}"
     assert wire.request("PUT", f"/{name}").status == 201
     return name

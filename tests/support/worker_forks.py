@@ -34,7 +34,7 @@ PRELOADED = (
 
 @contextmanager
 def worker_forks(folder: Path) -> Iterator[Path]:
-    """Yields the Python, for PYSPARK_PYTHON, and makes it in `folder`. It works until this ends."""
+    """Make a Python for PYSPARK_PYTHON in `folder`, and yield it. It works until this ends."""
     path, python = folder / "forks", folder / "python"
     # One thread: with more, a fork would lack them.
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}

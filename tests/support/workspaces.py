@@ -19,7 +19,7 @@ from mq.store.context import Workspace
 def workspace_on(
     root: Path, queue: QueueName, clock_ns: Callable[[], int], files: Files | None = None
 ) -> Iterator[Workspace]:
-    """A workspace whose root has one queue, which it holds."""
+    """Open a workspace whose root has one queue, which it holds."""
     files = files or Files()
     spool = open_root(root, 0o700, files)[0]
     (root / "queues" / queue).mkdir()
@@ -35,7 +35,8 @@ def workspace_on(
 
 
 def contents_of(root: Path) -> dict[str, Any]:
-    """The bytes and attributes of each file below the folders of a root. Probes are left out."""
+    """Return the bytes and attributes of each file below the folders of a root. Probes are left
+    out."""
     found = {}
     for path in root.rglob("*"):
         if path.is_file() and path.parent != root and path.name[0] != ".":
