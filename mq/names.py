@@ -213,9 +213,11 @@ class MessageIds:
     def next(self) -> MessageId:
         return self._make(self._next_tick(_tick_of(self._clock_ns())))
 
-    def _start_above(self, tick: int) -> None:
-        if tick >> 12 <= self._clock_ns() // _NS_PER_MS + _DAY_MS:
+    def _start_above(self, tick: int) -> bool:
+        is_plausible = tick >> 12 <= self._clock_ns() // _NS_PER_MS + _DAY_MS
+        if is_plausible:
             self._last_tick = max(self._last_tick, tick)
+        return is_plausible
 
     def _next_tick(self, now: int) -> int:
         least = self._last_tick + 1
@@ -242,10 +244,10 @@ class ServerIds(MessageIds):
     The last 24 bits of an id are a checksum, which tells it from the UUIDs of others.
     """
 
-    def start_after(self, published_ns: int) -> None:
+    def start_after(self, published_ns: int) -> bool:
         """Let every later publication time be greater than this one, as `start_above` does for an
-        id."""
-        self._start_above(_tick_of(published_ns))
+        id. Returns False if it is ignored."""
+        return self._start_above(_tick_of(published_ns))
 
     def next_position(self, own: MessageId | None = None) -> Position:
         """Return the next position, for a message with its own id or a new one."""

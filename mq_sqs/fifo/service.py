@@ -106,10 +106,16 @@ class FifoService:
     async def purge(self, queue: QueueName) -> None:
         """Purge the queue, and forget what was sent to it: it may be sent again."""
         await self.require(queue)
-        begun_ns = await self._store.call(lambda work: work.clock_ns())
+        note = await self.forgetting()
         await self._store.purge(queue)
         with suppress(InvalidRequest):  # The settings are full: nothing is forgotten.
-            await self._store.change_settings(queue, {PURGED_NOTE: str(begun_ns)})
+            await self._store.change_settings(queue, note)
+
+    async def forgetting(self) -> dict[str, str]:
+        """Return the note with which a queue forgets what was sent to it until now. Its time is not
+        the clock's: a message that was sent before the clock was set back may be ahead of that."""
+        now = await self._store.call(lambda work: work.ids.next_position())
+        return {PURGED_NOTE: str(now.published_ns)}
 
     async def receive_many(
         self,

@@ -130,8 +130,8 @@ def _load(work: Workspace, fifo: FifoQueues, queue: QueueName) -> Operation[None
     with fifo.reading(queue, state):
         yield from _read_unread(work, queue, state)
     made_ns = made_ns_of(settings)
-    # A time that is yet to come says nothing: the clock was set back.
-    purged_ns = state.purged_ns if state.purged_ns <= work.clock_ns() else 0
+    # From here on all that is sent is younger than the purge, also if the clock was set back since.
+    purged_ns = state.purged_ns if work.ids.start_after(state.purged_ns) else 0
     for sent in (yield from _read_sent(work, fifo, SentAsk(queue, since_ns, made_ns))):
         if sent.published_ns > purged_ns:
             state.learn_sent(sent, work.clock_ns())

@@ -23,7 +23,6 @@ from mq_sqs.faults import (
     unknown_attribute,
 )
 from mq_sqs.fifo.attributes import check_together, check_type
-from mq_sqs.fifo.fifo_queue import PURGED_NOTE
 from mq_sqs.queue_attributes import (
     COUNTS,
     CREATED,
@@ -57,7 +56,9 @@ async def create_queue(operations: Operations, call: SqsCall, queue: QueueName) 
             settings = await operations.store.read_settings(queue)
         except QueueNotFound:
             check_together(None, changes)
-            changes = {**NEW_QUEUE, **_forget_earlier(queue), **changes}
+            # `CREATED` is to the second, and a queue can be made again at once.
+            earlier = await operations.fifo.forgetting() if is_fifo(queue) else {}
+            changes = {**NEW_QUEUE, **earlier, **changes}
         else:
             check_together(settings, changes)
             other = find_conflict(queue, attributes, settings, operations.visibility_seconds)
@@ -208,12 +209,6 @@ def _check_tags(tags: Mapping[str, str]) -> None:
 
 def _stamps(*notes: str) -> dict[str, str]:
     return dict.fromkeys(notes, str(int(time.time())))
-
-
-def _forget_earlier(queue: QueueName) -> dict[str, str]:
-    """Return the notes that what was sent to an earlier FIFO queue of that name is not remembered.
-    `CREATED` tells them apart to the second, and a queue can be made again at once."""
-    return {PURGED_NOTE: str(time.time_ns())} if is_fifo(queue) else {}
 
 
 def _may_see(call: SqsCall, queue: QueueName) -> bool:

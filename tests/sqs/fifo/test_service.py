@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from mq.spool.queue.settings_file import MAX_SETTINGS_BYTES
 from mq_sqs.fifo.fifo_queue import PURGED_NOTE
 from mq_sqs.fifo.service import FifoService
 from tests.support.faults import WatchedFiles
-from tests.support.fifo import LINE, fifo_on, in_order
+from tests.support.fifo import DEAD_LINE, LINE, FifoLine, fifo_on, in_order
+from tests.support.messages import SECOND_NS, names_in
 from tests.support.stores import LONG_SECONDS
 
 
@@ -97,6 +99,45 @@ async def test_after_a_purge_all_may_be_sent_again(root: Path) -> None:
         assert await line.drain() == ["removed", "waiting"]
     async with fifo_on(root) as line:
         assert [(await line.send(text)).message_id for text in texts] == again
+
+
+async def test_after_a_purge_all_may_be_sent_again_though_the_clock_was_set_back(
+    root: Path,
+) -> None:
+    async with fifo_on(root) as line:
+        first = (await line.send("1")).message_id
+        _set_back(line)
+
+        await line.service.purge(LINE)
+        again = (await line.send("1")).message_id
+
+        assert again != first
+        assert (await line.send("1")).message_id == again
+    async with fifo_on(root) as line:
+        _set_back(line)
+        assert (await line.send("1")).message_id == again
+
+
+async def test_a_queue_that_is_made_again_forgets_dead_letters_though_the_clock_was_set_back(
+    root: Path,
+) -> None:
+    async with fifo_on(root) as line:
+        await line.store.create_queue(DEAD_LINE)
+        await line.store.change_settings(LINE, {"max-receives": "1", "dead-letters": DEAD_LINE})
+        first = await line.send("1")
+        await line.show((await line.receive())[0])
+        assert names_in(root / "queues" / DEAD_LINE) == [first.message_id]
+        _set_back(line)
+
+        await line.store.delete_queue(LINE)
+        await line.store.create_queue(LINE, await line.service.forgetting())
+
+        assert not (await line.send("1")).is_duplicate
+
+
+def _set_back(line: FifoLine) -> None:
+    work = line.store._work
+    work.clock_ns = work.ids._clock_ns = lambda: time.time_ns() - 3_600 * SECOND_NS
 
 
 @pytest.mark.parametrize("note", ["9" * 19, "soon", "-1"])
