@@ -34,7 +34,16 @@ from mq.store.index.ready_queues import ReadyQueues
 
 
 class Workspace:
-    """The state that operations share. The committer alone uses it."""
+    """The state that operations share. The committer alone uses it, except for those parts that say
+    that they are for several threads.
+
+    `ids` and `leases` make new ones. `ready`, `hidden` and `hidden_counts` are what is known of the
+    messages, `settings` of the queues, `finished_by_spark` of what Spark is done with.
+    `undelivered` counts by queue what is published and not there yet. `floor` is the room that the
+    disk must keep, `counts` what was done so far. `report` logs once what cannot be placed or read,
+    and `report_living` what was received too often and is still in its queue. `hears_of_all` says
+    that the system reports what everyone does to the root.
+    """
 
     def __init__(
         self,
@@ -57,7 +66,7 @@ class Workspace:
         self.ready = ReadyQueues(spool)
         self.hidden = HiddenIndex(spool, sees_all_events=not is_network)
         self.hidden_counts = HiddenCounts(spool)
-        self.done = DoneBatches(spool)
+        self.finished_by_spark = DoneBatches(spool)
         self.settings = KnownSettings(spool.files, spool.queues, report_left)
         self.hears_of_all = not is_network
         self.report = Once(report_left)

@@ -45,7 +45,7 @@ def lock_ids(spool: Spool, queue: QueueName, ids: Iterable[MessageId]) -> int | 
 def finder_for(work: Workspace, queue: QueueName) -> Finder:
     """Return a finder. The caller holds the locks of the ids that it will look for."""
     places = (dead_letter_queue(queue), work.settings.of(queue).dead_letters)
-    return Finder(work.spool, work.done, queue, filter(None, places))
+    return Finder(work.spool, work.finished_by_spark, queue, filter(None, places))
 
 
 def open_twin(work: Workspace, finder: Finder, queue: QueueName, draft: Draft) -> int | Lost | None:
