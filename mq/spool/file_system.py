@@ -7,6 +7,7 @@ import errno
 import os
 import re
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,41 +64,47 @@ def measure_file_system(spool: Spool) -> FileSystem:
     is_ordered = keeps_order(spool.root, kind)
     spool.has_one_log = is_ordered and kind not in _LOGS_OF_THEIR_OWN
     spool.has_data_log = is_ordered and kind == "ext4"
-    warnings = []
+    return FileSystem(
+        kind,
+        spool.has_seals,
+        granularity_ns,
+        is_in_memory=kind in _IN_MEMORY,
+        is_network=is_of_network(kind),
+        warnings=tuple(_warnings_of(spool, kind, is_ordered)),
+    )
+
+
+def _warnings_of(spool: Spool, kind: str, is_ordered: bool) -> Iterator[str]:
+    """Yield what an operator must know of a root on such a file system. Raises OSError."""
     if not spool.has_seals:
-        warnings.append(
-            f"{kind} has no user extended attributes: no seals, receive counts or dead letters"
-        )
+        yield f"{kind} has no user extended attributes: no seals, receive counts or dead letters"
     if kind in _IN_MEMORY:
-        warnings.append(f"{kind} keeps nothing over a power cut: syncs are skipped")
+        yield f"{kind} keeps nothing over a power cut: syncs are skipped"
     elif not is_ordered:
         who = f"this {kind} has no journal, and" if kind in _ORDERED else kind
-        warnings.append(
+        yield (
             f"{who} is not known to keep renames in order over a power cut "
             "(ext4 with a journal, xfs and btrfs are)"
         )
     names = _names_of_format(spool.root)
     if names > 1:
-        warnings.append(
+        yield (
             f"the file format has {names} names, so there is a copy of this root by hard links: "
             "copy that again before a server opens it, because leases are written into the files"
         )
-    in_memory = kind in _IN_MEMORY
-    is_network = is_of_network(kind)
-    if is_network:
-        warnings.append(
+    if is_of_network(kind):
+        yield (
             f"one machine alone cannot tell whether locks on {kind} reach the others; before "
             "another one works on this root, try them (docs/operations.md, Locks between machines)"
         )
         now_ns = time.time_ns()
         ahead_ns = file_system_ns(spool.files, spool.fd(Folder.NEW), now_ns) - now_ns
         if ahead_ns > _AHEAD_NS:
-            warnings.append(
+            yield (
                 f"the clock of this {kind} is {ahead_ns / SECOND_NS:.0f} seconds ahead of this "
                 "machine's: messages are hidden for that long at least, whatever lease or delay is "
                 "asked for; set both clocks, with NTP for example"
             )
-    return FileSystem(kind, spool.has_seals, granularity_ns, in_memory, is_network, tuple(warnings))
 
 
 def _names_of_format(root: Path) -> int:

@@ -136,23 +136,28 @@ def _start_ids_above(ids: ServerIds, spool: Spool, report: Callable[[str, str], 
         if not is_queue_name(queue):
             report(f"{Folder.QUEUES}/{queue}", "not a name of a queue: rename it")
             continue
-        try:
-            names = spool.names_in_queue(QueueName(queue))
-        except FileNotFoundError:
-            continue
-        except NotADirectoryError:
-            report(f"{Folder.QUEUES}/{queue}", "no folder")
-            continue
-        except OSError as error:
-            if error.errno not in FAULTS_OF_ONE_QUEUE:
-                raise
-            report(f"{Folder.QUEUES}/{queue}", str(error.strerror))
-            continue
-        for name in names:
+        for name in _names_in_queue(spool, QueueName(queue), report):
             if is_message_id(name):
                 _start_after(ids, spool, Folder.QUEUES, f"{queue}/{name}")
             elif name != SETTINGS_FILE:
                 report(f"{Folder.QUEUES}/{queue}/{name}", "not an id of a message: rename it")
+
+
+def _names_in_queue(
+    spool: Spool, queue: QueueName, report: Callable[[str, str], None]
+) -> list[str]:
+    """Return the names in a queue's folder, and none if it is gone or cannot be opened or read."""
+    try:
+        return spool.names_in_queue(queue)
+    except FileNotFoundError:
+        pass
+    except NotADirectoryError:
+        report(f"{Folder.QUEUES}/{queue}", "no folder")
+    except OSError as error:
+        if error.errno not in FAULTS_OF_ONE_QUEUE:
+            raise
+        report(f"{Folder.QUEUES}/{queue}", str(error.strerror))
+    return []
 
 
 def _start_after(ids: ServerIds, spool: Spool, folder: Folder, name: str) -> None:
