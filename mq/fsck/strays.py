@@ -64,19 +64,13 @@ class WrongMode(PlacedSuspect):
 
     def look(self) -> str | None:
         status = self.spool.status(*self.place)
-        if status is None:
-            return None
-        if status.st_uid != self.owner:
-            return f"belongs to user {status.st_uid}, the root to user {self.owner}"
-        mode = stat.S_IMODE(status.st_mode)
-        return None if mode & self.needs == self.needs else f"mode {mode:04o} shuts its owner out"
+        return None if status is None else why_shut_out(status, self.needs, self.owner)
 
     def mend(self) -> str | None:
         before = self.spool.status(*self.place)
         if before is None:
             return None
-        if before.st_uid != self.owner:
-            raise PermissionError(errno.EPERM, f"chown it to user {self.owner}, as root")
+        refuse_foreign(before, self.owner)
         mode = stat.S_IMODE(before.st_mode) | self.needs
         at = self.spool.at(*self.place)
         self.spool.files.set_mode(at.fd, at.name, mode)
@@ -130,6 +124,21 @@ class DeadUpload(PlacedSuspect):
             if name is None
             else f"moved to {SuspectPlace(Folder.REMOVE, name)}, for the reaper"
         )
+
+
+def why_shut_out(status: os.stat_result, needs: int, owner: int) -> str | None:
+    """Return why the root's owner cannot use a file or folder that must have the bits `needs`, or
+    None if they can."""
+    if status.st_uid != owner:
+        return f"belongs to user {status.st_uid}, the root to user {owner}"
+    mode = stat.S_IMODE(status.st_mode)
+    return None if mode & needs == needs else f"mode {mode:04o} shuts its owner out"
+
+
+def refuse_foreign(status: os.stat_result, owner: int) -> None:
+    """Raise PermissionError for what belongs to another user than the root."""
+    if status.st_uid != owner:
+        raise PermissionError(errno.EPERM, f"chown it to user {owner}, as root")
 
 
 def kind_of(status: os.stat_result) -> str:

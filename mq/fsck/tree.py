@@ -13,7 +13,7 @@ from pathlib import Path
 
 from mq.disk.files import Files
 from mq.errors import ExitCode, StartRefused
-from mq.fsck.strays import FOLDER_NEEDS, kind_of
+from mq.fsck.strays import FILE_NEEDS, FOLDER_NEEDS, kind_of, refuse_foreign, why_shut_out
 from mq.fsck.suspect import FindingKind, Suspect, SuspectPlace
 from mq.lifecycle import FIXED_FOLDERS, Folder
 from mq.spool.folders import Spool
@@ -31,7 +31,7 @@ from mq.spool.root_format import (
 
 def suspects_of_tree(root: Path, files: Files) -> Iterator[Suspect]:
     """Yield what may be wrong with the root itself. Raises StartRefused if it is not a root."""
-    yield WrongFolderMode(root, files, "")
+    yield WrongFolderMode(root, files, ".")
     present = [folder for folder in FIXED_FOLDERS if (root / folder).is_dir()]
     if not present and not (root / FORMAT_FILE).exists():
         raise StartRefused(
@@ -44,6 +44,7 @@ def suspects_of_tree(root: Path, files: Files) -> Iterator[Suspect]:
         yield WrongFolderMode(root, files, folder)
     yield InPlaceOf(root, FORMAT_FILE, "file")
     yield MissingFormat(root, files)
+    yield WrongFormatMode(root, files)
     yield BlankFormat(root, files)
 
 
@@ -159,7 +160,7 @@ class OldFormat:
 
 @dataclass(frozen=True)
 class WrongFolderMode:
-    """A folder with the wrong mode. `path` is "" for the root."""
+    """A folder with the wrong mode. `path` is "." for the root."""
 
     root: Path
     files: Files
@@ -168,7 +169,7 @@ class WrongFolderMode:
 
     def look(self) -> str | None:
         path = self.root / self.path
-        if not path.is_dir() or (self.path and path.is_symlink()):
+        if not path.is_dir() or (self.path != "." and path.is_symlink()):
             return None  # That is a finding of its own.
         mode = _mode(path)
         if mode & FOLDER_NEEDS == FOLDER_NEEDS:
@@ -178,6 +179,32 @@ class WrongFolderMode:
     def mend(self) -> str | None:
         mode = _mode(self.root / self.path) | FOLDER_NEEDS
         self.files.set_mode(None, str(self.root / self.path), mode)
+        return f"mode {mode:04o}"
+
+
+@dataclass(frozen=True)
+class WrongFormatMode:
+    """A format file that the owner of the root cannot read and write: its bytes are locks."""
+
+    root: Path
+    files: Files
+    path: str = FORMAT_FILE
+    kind: FindingKind = FindingKind.MODE
+
+    def look(self) -> str | None:
+        try:
+            status = (self.root / FORMAT_FILE).lstat()
+        except FileNotFoundError:
+            return None
+        if not stat.S_ISREG(status.st_mode):
+            return None  # That is a finding of its own.
+        return why_shut_out(status, FILE_NEEDS, self.root.stat().st_uid)
+
+    def mend(self) -> str | None:
+        path = self.root / FORMAT_FILE
+        refuse_foreign(path.lstat(), self.root.stat().st_uid)
+        mode = _mode(path) | FILE_NEEDS
+        self.files.set_mode(None, str(path), mode)
         return f"mode {mode:04o}"
 
 

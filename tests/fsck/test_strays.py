@@ -137,6 +137,21 @@ def test_the_mode_of_a_folder_is_mended(root: Path, fsck: Fsck, name: str) -> No
     fsck.assert_mends("mode", name, "mode 0500", "mode 0700")
 
 
+def test_the_mode_of_the_root_is_mended(root: Path, fsck: Fsck) -> None:
+    root.chmod(0o500)
+
+    fsck.assert_mends("mode", ".", "mode 0500", "mode 0700")
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o444, 0o200])
+def test_a_mode_that_keeps_a_server_from_the_format_is_mended(
+    root: Path, fsck: Fsck, mode: int
+) -> None:
+    (root / "format").chmod(mode)
+
+    fsck.assert_mends("mode", "format", f"mode {mode:04o}", f"mode {mode | 0o600:04o}")
+
+
 def test_a_new_mode_keeps_the_due_time(spool: Spool, root: Path, fsck: Fsck) -> None:
     future, past = sealed(root / "delay" / "orders:1"), sealed(root / "delay" / "orders:2")
     for path, due_in_seconds in ((future, 60.0), (past, 0.02)):
@@ -154,8 +169,10 @@ def test_a_new_mode_keeps_the_due_time(spool: Spool, root: Path, fsck: Fsck) -> 
 
 
 @needs_root
-def test_a_file_of_another_user_is_named(orders: Path, fsck: Fsck) -> None:
-    os.chown(sealed(orders / "1"), NOBODY, NOBODY)
+@pytest.mark.parametrize("name", ["queues/orders/1", "format"])
+def test_a_file_of_another_user_is_named(root: Path, orders: Path, fsck: Fsck, name: str) -> None:
+    sealed(orders / "1")
+    os.chown(root / name, NOBODY, NOBODY)
 
     (found,) = fsck.mend()
 
