@@ -92,14 +92,14 @@ def list_queue(spool: Spool, queue: QueueName, known: Collection[str] = ()) -> L
     """
     started, before = time.monotonic(), list(known)
     try:
-        opened = spool.queues.open(queue)
+        opened, now_ns = spool.queues.open(queue), time.time_ns()
         status = os.fstat(opened.fd)
         names = spool.names_in_queue(queue)
     except (FileNotFoundError, NotADirectoryError):
         return None
     found = [name for name in names if name not in known and is_message_id(name)]
     keys = sorted(filter(None, map(partial(key_of, spool, queue), found)))
-    is_old = status.st_mtime_ns < time.time_ns() - SAME_TICK_NS
+    is_old = status.st_mtime_ns < now_ns - SAME_TICK_NS
     # On a network file system the time is another host's, and may have been cached here.
     mtime_ns = status.st_mtime_ns if is_old and not spool.files.is_of_network else None
     missing = _missing(spool, queue, before, names) if before else []

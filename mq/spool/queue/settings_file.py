@@ -78,10 +78,10 @@ def read_settings(files: Files, opened: OpenQueue, queue: QueueName) -> Settings
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode) or status.st_uid not in files.owners:
             return SettingsRead(fault="not a regular file, or another user's")
+        version = version_of(status)
         text = files.read(fd, MAX_SETTINGS_BYTES + 1)
     finally:
         files.close(fd)
-    version = version_of(status)
     try:
         if len(text) > MAX_SETTINGS_BYTES:
             raise InvalidRequest(f"it has more than {MAX_SETTINGS_BYTES} bytes")
@@ -176,7 +176,7 @@ def synced_settings(spool: Spool, settings: QueueSettings) -> Iterator[int]:
 
 def version_of(status: os.stat_result) -> FileVersion | None:
     """Return what distinguishes this state from any later one, or None if a change within the same
-    tick of the clock would look the same."""
+    tick of the clock would look the same. What belongs to this state is read after that."""
     if max(status.st_mtime_ns, status.st_ctime_ns) >= time.time_ns() - SAME_TICK_NS:
         return None
     return FileVersion(status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)

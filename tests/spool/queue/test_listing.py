@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mq.disk.status import SAME_TICK_NS
 from mq.names import MessageId, QueueName, id_of_key, order_key
 from mq.spool.folders import Spool
 from mq.spool.queue import listing
@@ -51,6 +53,31 @@ def test_a_message_is_found_though_it_comes_back_between_two_looks(
     monkeypatch.setattr(listing, "_published_ns", look_late)
 
     assert find_key(spool, ORDERS, OWN) == order_key(OWN, PUBLISHED_NS)
+
+
+def test_a_listing_that_takes_long_does_not_make_a_change_just_before_it_old(
+    spool: Spool, orders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What comes in the tick of that change, after the names were listed, leaves the same mtime."""
+    write_message(orders / "a")
+    clock_ns = changed_ns = orders.stat().st_mtime_ns
+    look = listing.key_of
+
+    def look_long(*arguments: Any) -> str | None:
+        nonlocal clock_ns
+        clock_ns += 10 * SAME_TICK_NS
+        return look(*arguments)
+
+    monkeypatch.setattr(listing, "key_of", look_long)
+    monkeypatch.setattr(time, "time_ns", lambda: clock_ns)
+
+    found = list_queue(spool, ORDERS)
+    assert found is not None
+    assert found.mtime_ns is None
+
+    found = list_queue(spool, ORDERS)
+    assert found is not None
+    assert found.mtime_ns == changed_ns
 
 
 def test_what_was_known_and_is_not_there_is_missing_unless_the_disk_does_not_say(

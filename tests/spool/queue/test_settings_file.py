@@ -5,12 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from mq.disk.status import SAME_TICK_NS
 from mq.errors import InvalidRequest
 from mq.names import QueueName
 from mq.spool.folders import Spool
@@ -18,6 +20,7 @@ from mq.spool.queue import settings_file
 from mq.spool.queue.queue_settings import QueueSettings
 from mq.spool.queue.settings_file import (
     change_settings,
+    read_settings,
     settings_in,
     settings_lock,
 )
@@ -34,6 +37,28 @@ def test_settings_are_a_text_that_a_person_can_read(spool: Spool, orders: Path) 
     text = (orders / ".settings").read_text()
     assert text == "visibility=60\ndead-letters=orders.failed\npaused=true\n"
     assert os.listdir(spool.root / "new") == []
+
+
+def test_a_reading_that_takes_long_does_not_make_a_change_just_before_it_old(
+    spool: Spool, files: WatchedFiles, orders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is edited in the tick of that change, after the text was read, leaves the same times."""
+    change_settings(spool, ORDERS, {"visibility": "60"})
+    clock_ns = changed_ns = (orders / ".settings").stat().st_ctime_ns
+    monkeypatch.setattr(time, "time_ns", lambda: clock_ns)
+
+    def take_long(*_: object) -> None:
+        nonlocal clock_ns
+        clock_ns += 10 * SAME_TICK_NS
+
+    files.before["read"] = take_long
+    opened = spool.queues.open(ORDERS)
+
+    assert read_settings(files, opened, ORDERS).version is None
+
+    version = read_settings(files, opened, ORDERS).version
+    assert version is not None
+    assert version.ctime_ns == changed_ns
 
 
 def test_a_change_that_changes_nothing_writes_nothing(
