@@ -7,12 +7,14 @@
 Spark syncs none of it. The lake does with each batch, before the batch counts. So a power cut costs
 at most what was written since: the commit of a batch that is in the lake, and the plan of the next
 one. Spark does not start with a file that is torn; and without that commit it asks the source for
-the batch again, which has let it go. Both can be told from the lake.
+the batch again, which has let it go. Both can be told from the lake. The id cannot, and from the
+first batch on the group of the source belongs to it. So it is chosen here, durably.
 """
 
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterable
 
 from pyspark_mq.pipeline.hadoop_folder import LakeFolder
@@ -41,10 +43,15 @@ def job_of(query: str, batch: int) -> str:
 
 
 def mend_checkpoint(folder: LakeFolder, placed: Iterable[str]) -> None:
-    """Bring the checkpoint, if there is one, to where the lake is. `placed` are the jobs whose
-    files are in their places. No query runs."""
+    """Bring the checkpoint to where the lake is, and begin one where there is none. `placed` are
+    the jobs whose files are in their places. No query runs."""
+    if folder.exists(_METADATA):
+        _mend(folder, placed)
     if not folder.exists(_METADATA):
-        return
+        folder.write(_METADATA, json.dumps({"id": str(uuid.uuid4())}))
+
+
+def _mend(folder: LakeFolder, placed: Iterable[str]) -> None:
     planned, committed = _batches(folder, _OFFSETS), _batches(folder, _COMMITS)
     try:
         query = query_id(folder)

@@ -3,16 +3,21 @@ the lake once."""
 
 from __future__ import annotations
 
+import errno
+import shutil
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from pyarrow import parquet
 
+from mq.errors import CommandFailed
 from pyspark_mq.pipeline.archive import ArchiveJob, archive
+from pyspark_mq.pipeline.hadoop_folder import LakeFolder
+from pyspark_mq.pipeline.lake import Lake
 from pyspark_mq.pipeline.places import QueuePlace
 from pyspark_mq.pipeline.progress import ProgressLine
 from tests.support.lone_root import Root
@@ -85,6 +90,35 @@ def test_a_query_whose_id_was_not_synced_begins_anew(
     tear(offsets.parent / "metadata")
     tear(offsets / "0")
     lone_root.put("orders", b"one")
+
+    assert run() == 1
+    assert values(tmp_path) == [b"one"]
+
+
+def test_a_power_cut_in_the_first_batch_leaves_the_query_its_group(
+    lone_root: Root, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The root is on another file system: there all is durable."""
+    lake, synced = tmp_path / "lake", tmp_path / "synced"
+    sync = LakeFolder.sync
+
+    def sync_and_copy(folder: LakeFolder) -> None:
+        sync(folder)
+        shutil.rmtree(synced, ignore_errors=True)
+        shutil.copytree(lake, synced)
+
+    def fail(*_: Any) -> NoReturn:
+        raise OSError(errno.EIO, "the power fails")
+
+    lone_root.put("orders", b"one")
+    with monkeypatch.context() as patched:
+        patched.setattr(LakeFolder, "sync", sync_and_copy)
+        patched.setattr(Lake, "_decide", fail)
+        with pytest.raises(CommandFailed, match="the power fails"):
+            run()
+    shutil.rmtree(lake)
+    if synced.exists():
+        synced.rename(lake)
 
     assert run() == 1
     assert values(tmp_path) == [b"one"]
