@@ -17,16 +17,16 @@ _MAX_REPORTED = 10_000
 
 
 class Once:
-    """Passes each name with its reason on once, up to a limit. A problem that is found at every
+    """Passes each name on once for each reason, up to a limit. A problem that is found at every
     look is news only the first time."""
 
     def __init__(self, report: Callable[[str, str], None]) -> None:
         self._report = report
-        self._reported: set[str] = set()
+        self._reported: set[tuple[str, str]] = set()
 
     def __call__(self, name: str, why: str) -> None:
-        if name not in self._reported and len(self._reported) < _MAX_REPORTED:
-            self._reported.add(name)
+        if (name, why) not in self._reported and len(self._reported) < _MAX_REPORTED:
+            self._reported.add((name, why))
             self._report(name, why)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from mq.command.logs import configure_logs
+from mq.command.logs import Once, configure_logs
 from tests.support.mqctl import Ctl, without_ours
 from tests.support.vsqs import run_command
 
@@ -92,3 +92,15 @@ def test_a_line_of_the_log_is_one_line(capsys: pytest.CaptureFixture[str]) -> No
 
     [line] = capsys.readouterr().err.splitlines()
     assert r"name=a\x1b[2J\rb\nc\x9b" in line
+
+
+def test_what_is_wrong_with_a_file_is_news_again_if_it_is_something_else() -> None:
+    """A mover that cannot place a message says so once, and also once its disk is read-only."""
+    told: list[tuple[str, str]] = []
+    report = Once(lambda name, why: told.append((name, why)))
+    reasons = ["no folder", "no folder", "read-only", "no folder", "read-only"]
+
+    for why in reasons:
+        report("orders:1", why)
+
+    assert told == [("orders:1", "no folder"), ("orders:1", "read-only")]
