@@ -18,10 +18,10 @@ CHUNK_BYTES = 512 * KIB
 """How much of a large body one call of a worker carries."""
 
 MAX_WAIT_SECONDS = 60
-"""How long a fetch may wait for a message."""
+"""How long a receive may wait for a message."""
 
 MAX_FETCH_MESSAGES = 1000
-"""How many messages a fetch with `max` returns at most."""
+"""How many messages a receive with `max` returns at most."""
 
 MAX_BATCH_LINES = 1000
 MAX_BATCH_BYTES = 16 * MIB

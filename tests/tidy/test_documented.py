@@ -168,9 +168,9 @@ def test_protocol_has_the_limits_as_they_are() -> None:
     assert limits["requests that wait for the disk"] == str(MAX_PENDING_OPERATIONS)
     assert limits["idle connection"] == f"{KEEPALIVE_SECONDS:g} seconds"
     assert limits["wait"] == f"{config.MAX_WAIT_SECONDS} seconds"
-    assert limits["fetches that wait for a message"] == str(MAX_WAITING_REQUESTS)
+    assert limits["receives that wait for a message"] == str(MAX_WAITING_REQUESTS)
     assert limits["max"] == f"{config.MAX_FETCH_MESSAGES} messages"
-    fetched = limits["bodies of a fetch with max"]
+    fetched = limits["bodies of a receive with max"]
     assert fetched.startswith(f"{MAX_FETCH_BYTES // config.MIB} MiB")
     days = config.MAX_VISIBILITY_SECONDS // 86_400
     assert limits["visibility timeout"] == f"--visibility: above 0, up to {days} days"
