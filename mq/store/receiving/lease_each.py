@@ -16,7 +16,7 @@ from mq.spool.message.held import Lost
 from mq.store.answer_memory import AnswerRoom
 from mq.store.context import Workspace, refuse_fifo
 from mq.store.expiry import expire_some
-from mq.store.receiving.oldest import PASSED, Ask, next_some, restore
+from mq.store.receiving.oldest import PASSED, Ask, next_some, restore, taken_in_order
 from mq.store.receiving.receive import close_all, drop_late
 from mq.store.receiving.received_message import Received
 from mq.store.receiving.taking import Taken, Taker
@@ -128,7 +128,7 @@ def _sort_out(
 ) -> list[Received] | None:
     """Return what was taken of one queue, None if that is nothing though something was there. What
     is left is back in the index, or gone."""
-    taken = [each for each in outcomes if isinstance(each, Received)]
+    taken = taken_in_order(work, outcomes)
     if len(taken) < len(outcomes):
         pairs = zip(taking.ids, outcomes, strict=True)
         restore(work, taking.queue, [each for each, how in pairs if how in PASSED])

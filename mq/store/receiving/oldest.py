@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 import structlog
@@ -17,7 +18,8 @@ from mq.store.answer_memory import AnswerRoom, Share
 from mq.store.context import Workspace
 from mq.store.index.ready_queue import ReadyQueue
 from mq.store.receiving.received_message import Received
-from mq.store.receiving.taking import Taker
+from mq.store.receiving.taking import Taken, Taker
+from mq.store.release import put_back_or_log
 
 log = structlog.get_logger(__name__)
 
@@ -108,7 +110,7 @@ def take_some(
                 break
             room = AnswerRoom(used if taken else None, ask.share)
             outcomes = taker.take_together(ids, room)
-            some = [each for each in outcomes if isinstance(each, Received)]
+            some = taken_in_order(work, outcomes)
             used = room.used
             taken += some
             if len(some) < len(outcomes):
@@ -137,6 +139,24 @@ def restore(work: Workspace, queue: QueueName, passed: Sequence[MessageId]) -> N
     """Put messages back that are still there, as far as the index can know."""
     for message_id in passed:
         work.ready.restore(queue, message_id)
+
+
+def taken_in_order(work: Workspace, outcomes: Sequence[Taken | Exception]) -> list[Received]:
+    """Return the messages that were taken. Those behind one that the disk has no room to move are
+    put back: they would overtake it."""
+    taken = [each for each in outcomes if isinstance(each, Received)]
+    if len(taken) == len(outcomes) or all(map(_may_pass, outcomes)):
+        return taken
+    before = sum([isinstance(each, Received) for each in takewhile(_may_pass, outcomes)])
+    for each in taken[before:]:
+        each.close(work.files)
+        put_back_or_log(work, each)
+    return taken[:before]
+
+
+def _may_pass(outcome: object) -> bool:
+    """Return whether the messages behind may be taken: those behind one that cannot be read may."""
+    return not isinstance(outcome, OSError) or outcome.errno == errno.EIO
 
 
 def _raise_first(outcomes: Sequence[object]) -> None:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import fcntl
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mq.disk.file_work import do_together
-from mq.errors import PropertiesUnsupported
+from mq.errors import PropertiesUnsupported, StoreUnavailable
 from mq.names import MessageId, QueueName
 from mq.spool.message.held import Lost
 from mq.store.answer_memory import AnswerRoom
+from mq.store.receiving.received_message import Received
 from mq.store.receiving.taking import Taken, Taker
-from tests.support.messages import seal_of, sealed_with, write_message
+from tests.support.faults import WatchedFiles
+from tests.support.messages import names_in, seal_of, sealed_with, write_message
 from tests.support.native import count_open
-from tests.support.stores import publish, publish_as, store_on
+from tests.support.stores import LONG_SECONDS, publish, publish_as, store_on
+from tests.support.submits import answered
 from tests.support.workspaces import contents_of, workspace_on
 
 ORDERS = QueueName("orders")
@@ -92,3 +98,55 @@ async def test_what_comes_back_during_a_receive_has_its_place_in_the_answer(
         received = await store.receive_many(ORDERS, 10, None)
 
         assert [each.message_id for each in received] == [first, second]
+
+
+def refuse_to_move(message_id: MessageId, files: WatchedFiles) -> None:
+    """Fail as a full disk does, where `delay` has room for some names and not for others."""
+
+    def refuse(_source: int, name: str, *_: object) -> None:
+        if name == message_id:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    files.before["rename"] = refuse
+
+
+async def test_nothing_overtakes_a_message_for_which_the_disk_has_no_room(
+    root: Path, orders: Path
+) -> None:
+    files = WatchedFiles()
+    async with store_on(root, files) as store:
+        published = [await publish(store, b"body") for _ in range(5)]
+
+        refuse_to_move(published[2], files)
+        received = await store.receive_many(ORDERS, 4, LONG_SECONDS)
+        assert [each.message_id for each in received] == published[:2]
+        assert names_in(orders) == published[2:]
+
+        files.before.clear()
+        received = await store.receive_many(ORDERS, 4, LONG_SECONDS)
+
+        assert [each.message_id for each in received] == published[2:]
+        assert {each.receive_count for each in received} == {1}
+
+
+async def test_no_receive_of_a_turn_overtakes_one_for_which_the_disk_has_no_room(
+    root: Path, orders: Path
+) -> None:
+    """There are two queues, so one operation takes the messages of both."""
+    files, teas = WatchedFiles(), QueueName("teas")
+    async with store_on(root, files) as store:
+        await store.create_queue(teas)
+        tea = await publish(store, b"tea", teas)
+        published = [await publish(store, b"body") for _ in range(2)]
+        for queue in (ORDERS, teas):
+            await store.describe_queue(queue)
+
+        refuse_to_move(published[0], files)
+        asking = [answered(store.submit_receive, each) for each in (ORDERS, ORDERS, teas)]
+        first, second, third = await asyncio.gather(*asking, return_exceptions=True)
+
+        assert isinstance(first, StoreUnavailable)
+        assert isinstance(second, StoreUnavailable)
+        assert isinstance(third, Received)
+        assert third.message_id == tea
+        assert names_in(orders) == published
