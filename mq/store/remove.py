@@ -25,7 +25,6 @@ redeliveries and receives of other servers may pass between two looks."""
 _DELAY, _REMOVE = Folder.DELAY, Folder.REMOVE
 
 _REMOVED_FROM_DELAY = Unsynced((), (_REMOVE,), implied=(_DELAY,))
-_ALREADY_REMOVED = Unsynced((), (_REMOVE,))
 
 
 def remove(work: Workspace, queue: QueueName, message_id: MessageId) -> Operation[None]:
@@ -113,7 +112,8 @@ def remove_other_names(work: Workspace, queue: QueueName, message_id: MessageId)
 def unsynced_removal(source: Folder, queue: QueueName) -> Unsynced:
     if source is _DELAY:
         return _REMOVED_FROM_DELAY
+    below = f"{Folder.QUEUES}/{queue}"
     if source is _REMOVE:
-        return _ALREADY_REMOVED
-    folder = f"{source}/{queue}" if source is Folder.QUEUES else str(source)
-    return Unsynced((), (_REMOVE,), implied=(folder,))
+        # Where it came from knows only the request that moved it, whose sync may not be over.
+        return Unsynced((), (_REMOVE,), implied=(_DELAY, below, Folder.NEW))
+    return Unsynced((), (_REMOVE,), implied=(below if source is Folder.QUEUES else source,))

@@ -16,8 +16,10 @@ import pytest
 from mq.lifecycle import PurgeScope
 from mq.names import QueueName
 from tests.crash.enumeration.acting import Chance, long_queues, stock
-from tests.crash.enumeration.recorder import RecordedFiles
-from tests.crash.enumeration.rows import ROWS, Row
+from tests.crash.enumeration.ending import remove, remove_twice
+from tests.crash.enumeration.interplay import mixed, two_servers
+from tests.crash.enumeration.recorder import OLD, RecordedFiles
+from tests.crash.enumeration.rows import ROWS, Play, Row
 from tests.crash.enumeration.runs import HEAD, LONG, SHORT, Enumerated, enumerate_row, play
 from tests.crash.enumeration.scene import Scene
 from tests.crash.enumeration.states import states_of
@@ -56,6 +58,16 @@ def test_without_a_step_of_the_sync_of_the_log_messages_are_torn(
     [row] = [row for row in ROWS if row.name == "publish, many at once, ext4"]
 
     assert enumerate_row(quick_folder, row, SHORT).violations
+
+
+@pytest.mark.parametrize("played", [remove, remove_twice, mixed, two_servers])
+def test_what_was_answered_holds_where_a_move_is_a_link_and_an_unlink(
+    played: Play, quick_folder: Path
+) -> None:
+    """A sync of the folder that a name came to does not tell that the old name is gone."""
+    enumerated = enumerate_row(quick_folder, Row(played.__name__, played, OLD), SHORT)
+
+    assert not enumerated.violations, "\n".join(enumerated.violations[:MOST_SHOWN])
 
 
 def test_settings_are_there_whatever_is_left_of_a_purge(quick_folder: Path) -> None:

@@ -72,13 +72,16 @@ REDUNDANT: dict[str, tuple[str, tuple[str, ...]]] = {
     at(queues.begin_deletion, "queues"): (SOURCE, (at(queues.begin_deletion, "remove"),)),
     at(remove.remove, "a queue's folder"): (SOURCE, (at(remove.remove, "remove"),)),
     at(remove.remove, "delay"): (SOURCE, (at(remove.remove, "remove"),)),
+    at(remove.remove, "new"): (SOURCE, (at(remove.remove, "remove"),)),
     at(remove_many._sync_moved, "a queue's folder"): (
         SOURCE,
         (at(remove_many._sync_moved, "remove"),),
     ),
     at(remove_many._sync_moved, "delay"): (SOURCE, (at(remove_many._sync_moved, "remove"),)),
+    at(remove_many._sync_moved, "new"): (SOURCE, (at(remove_many._sync_moved, "remove"),)),
     at(remove_leased, "a queue's folder"): (SOURCE, (at(remove_leased, "remove"),)),
     at(remove_leased, "delay"): (SOURCE, (at(remove_leased, "remove"),)),
+    at(remove_leased, "new"): (SOURCE, (at(remove_leased, "remove"),)),
     at(root_format.write_format, "the root"): (
         "a format file that is gone is written again; synced so that a server that is refused for "
         "it is refused for good",
