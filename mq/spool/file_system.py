@@ -25,6 +25,8 @@ _LOGS_OF_THEIR_OWN = {"btrfs"}
 """On these fsync(2) logs each file or folder separately."""
 _NETWORK = {"9p", "afs", "beegfs", "ceph", "cifs", "gfs2", "glusterfs", "gpfs", "lustre", "nfs",
             "nfs4", "ocfs2", "smb3", "virtiofs"}  # fmt: skip
+_TEMPORARY = ("/tmp", "/var/tmp")
+"""What a system may empty, except for other file systems mounted there: see tmpfiles.d(5)."""
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 """The disk or a quota has no block or inode left."""
 
@@ -86,6 +88,12 @@ def _warnings_of(spool: Spool, kind: str, is_ordered: bool) -> Iterator[str]:
             f"{who} is not known to keep renames in order over a power cut "
             "(ext4 with a journal, xfs and btrfs are)"
         )
+    temporary = _temporary_folder_of(spool.root)
+    if temporary is not None:
+        yield (
+            f"many systems empty {temporary} when they boot, or remove what is old there: give "
+            "--root a folder elsewhere for messages that must last"
+        )
     names = _names_of_format(spool.root)
     if names > 1:
         yield (
@@ -105,6 +113,16 @@ def _warnings_of(spool: Spool, kind: str, is_ordered: bool) -> Iterator[str]:
                 "machine's: messages are hidden for that long at least, whatever lease or delay is "
                 "asked for; set both clocks, with NTP for example"
             )
+
+
+def _temporary_folder_of(root: Path) -> str | None:
+    """Return the folder for temporary files that the root, a real path, is in, or None."""
+    device = os.stat(root).st_dev
+    for folder in _TEMPORARY:
+        real = Path(os.path.realpath(folder))
+        if real in root.parents and os.stat(real).st_dev == device:
+            return folder
+    return None
 
 
 def _names_of_format(root: Path) -> int:
