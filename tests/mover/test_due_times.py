@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from mq_mover.due_times import due_times
+from tests.support.faults import raising
 
 FILES = 10_000
 
@@ -105,10 +106,7 @@ def test_work_of_a_process_that_dies_is_done_here(
 def test_without_another_process_the_scan_goes_on_alone(
     folder_fd: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse() -> int:
-        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
-
-    monkeypatch.setattr(os, "fork", refuse)
+    monkeypatch.setattr(os, "fork", raising(errno.EAGAIN))
 
     assert _all(folder_fd, NAMES) == EXPECTED
 

@@ -20,7 +20,7 @@ from mq.lifecycle import Folder
 from mq.spool.folders import Spool
 from mq.spool.message.held import Held, hold
 from mq_mover.mover import Mover
-from tests.support.faults import WatchedFiles
+from tests.support.faults import WatchedFiles, raising
 from tests.support.messages import (
     DAY_NS,
     SECOND_NS,
@@ -279,9 +279,6 @@ def test_mover_without_events_scans_every_second(
     make_mover: MakeMover,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def no_instances_left(_: object) -> None:
-        raise OSError(errno.EMFILE, "Too many open files")
-
     def stop(*_: object) -> None:
         raise SystemExit
 
@@ -289,7 +286,7 @@ def test_mover_without_events_scans_every_second(
         with suppress(SystemExit):
             make_mover().run()
 
-    monkeypatch.setattr("mq_mover.mover.Watch.__init__", no_instances_left)
+    monkeypatch.setattr("mq_mover.mover.Watch.__init__", raising(errno.EMFILE))
     thread = threading.Thread(target=run)
     thread.start()
     wait_until(lambda: files.calls["open_folder"] > 2)

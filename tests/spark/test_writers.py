@@ -20,8 +20,9 @@ from mq.spool.root import visit_root
 from mq.spool.spark.staging import Attempt, StagedMessage
 from pyspark_mq.options import BATCH_WRITE, STREAM_WRITE, Options, parse_options
 from pyspark_mq.write import BatchWriter, NotBrought, Staged, StreamWriter, commit_staged
+from tests.support.faults import raising
 from tests.support.lone_root import Root
-from tests.support.spark_files import HookedFiles, fails, sweep
+from tests.support.spark_files import HookedFiles, sweep
 
 ORDERS = QueueName("orders")
 
@@ -131,7 +132,7 @@ def test_rows_that_a_task_left_out_as_committed_are_not_lost_with_the_transactio
 
 def test_a_write_that_is_committed_and_not_brought_says_so(lone: Root) -> None:
     files = HookedFiles()
-    files.before_delivery = fails(errno.EIO)
+    files.before_delivery = raising(errno.EIO)
     message = task(lone, "0-1", b"one")
 
     with pytest.raises(NotBrought, match=r"the write is committed, .*error.*sweep brings the rest"):
@@ -143,7 +144,7 @@ def test_a_write_that_is_committed_and_not_brought_says_so(lone: Root) -> None:
 
 def test_a_write_that_is_not_committed_does_not_say_that_it_is(lone: Root) -> None:
     files = HookedFiles()
-    files.before_link = fails(errno.ENOSPC)
+    files.before_link = raising(errno.ENOSPC)
     message = task(lone, "0-1", b"one")
 
     with pytest.raises(OSError, match="No space left"):

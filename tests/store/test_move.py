@@ -19,9 +19,9 @@ from mq.spool.message.burial import DEAD_ATTRIBUTE
 from mq.store.by_id import Guard
 from mq.store.move import MovedMessages
 from mq.store.store import Store
-from tests.support.faults import OldFiles, PlainFiles, WatchedFiles
+from tests.support.faults import OldFiles, PlainFiles, WatchedFiles, raising
 from tests.support.messages import read_seal
-from tests.support.queue_moves import DEAD, MANY, OTHER, TO_DEAD, places, raising, with_dead
+from tests.support.queue_moves import DEAD, MANY, OTHER, TO_DEAD, places, with_dead
 from tests.support.stores import (
     LONG_SECONDS,
     ORDERS,

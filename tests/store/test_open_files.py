@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
@@ -21,7 +21,7 @@ from mq.names import MessageId
 from mq.spool.folders import Spool
 from mq.store.publishing import twins
 from mq.store.store import Store
-from tests.support.faults import Gate, WatchedFiles
+from tests.support.faults import Gate, WatchedFiles, raising
 from tests.support.messages import write_message
 from tests.support.stores import (
     LONG_SECONDS,
@@ -289,11 +289,8 @@ def test_own_id_whose_message_has_no_status_leaves_nothing_open(
     spool.queues.open(ORDERS)
     before = os.listdir("/proc/self/fd")
 
-    def fail(_: int) -> NoReturn:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
     with monkeypatch.context() as failing, suppress(OSError):
-        failing.setattr(os, "fstat", fail)
+        failing.setattr(os, "fstat", raising(errno.EIO))
         twins._open(spool, "queues/orders/1")
 
     assert os.listdir("/proc/self/fd") == before

@@ -23,7 +23,7 @@ from mq.store.publishing.filling import Batch
 from mq.store.receiving.receive import receive as receive_oldest
 from mq.store.store import Store
 from mq_mover.mover import Mover
-from tests.support.faults import WatchedFiles
+from tests.support.faults import WatchedFiles, raising
 from tests.support.messages import foreign_id, new_id, write_message
 from tests.support.stores import (
     LONG_SECONDS,
@@ -38,10 +38,6 @@ from tests.support.stores import (
     store_on,
 )
 from tests.support.workspaces import workspace_on
-
-
-def _no_instances_left(_: object) -> None:
-    raise OSError(errno.EMFILE, "Too many open files")
 
 
 async def test_message_put_by_hand_is_fetched_at_once(root: Path, orders: Path) -> None:
@@ -134,7 +130,7 @@ async def test_queue_made_again_by_another_process_has_its_own_messages_alone(
 async def test_server_without_file_system_events_finds_everything_by_listing(
     root: Path, orders: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mq.store.index.ready_queues.Watch.__init__", _no_instances_left)
+    monkeypatch.setattr("mq.store.index.ready_queues.Watch.__init__", raising(errno.EMFILE))
     async with store_on(root) as store:
         own = await publish(store, b"body")
         assert await drain(store) == [own]
@@ -149,7 +145,7 @@ async def test_server_without_file_system_events_finds_everything_by_listing(
 async def test_queue_whose_folder_has_the_time_zero_is_listed(
     root: Path, orders: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mq.store.index.ready_queues.Watch.__init__", _no_instances_left)
+    monkeypatch.setattr("mq.store.index.ready_queues.Watch.__init__", raising(errno.EMFILE))
     async with store_on(root) as store:
         assert await store.receive(ORDERS, LONG_SECONDS) is None
         by_hand = write_message(root / "elsewhere").rename(orders / new_id()).name
@@ -231,7 +227,7 @@ async def test_what_others_took_is_not_counted_for_ever_where_there_are_no_event
     root: Path, orders: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One server publishes, and another one, of which nobody tells it, receives."""
-    monkeypatch.setattr("mq.store.index.ready_queues.Watch.__init__", _no_instances_left)
+    monkeypatch.setattr("mq.store.index.ready_queues.Watch.__init__", raising(errno.EMFILE))
     monkeypatch.setattr("mq.store.maintenance.RELIST_SECONDS", 0.02)
     async with store_on(root, max_queue_messages=2) as store:
         for _ in range(2):

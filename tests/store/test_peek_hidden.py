@@ -27,6 +27,7 @@ from mq.store.index import hidden_index
 from mq.store.store import Store
 from tests.support.counted import counted_calls
 from tests.support.descriptors import open_descriptors
+from tests.support.faults import raising
 from tests.support.messages import foreign_id, stamp, write_message
 from tests.support.stores import (
     LONG_SECONDS,
@@ -146,11 +147,8 @@ async def test_a_file_that_another_process_leases_in_its_place_changes_its_state
 async def test_without_events_what_is_shown_is_right_and_listed_again_after_a_while(
     root: Path, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
-    def refuse() -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
     if when == "never":
-        monkeypatch.setattr(hidden_index, "Watch", refuse)
+        monkeypatch.setattr(hidden_index, "Watch", raising(errno.ENOSPC))
     async with store_on(root) as store:
         if when == "too late":
             store._work.hidden._sees_all_events = False

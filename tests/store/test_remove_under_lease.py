@@ -19,7 +19,7 @@ from mq.errors import LeaseMismatch
 from mq.store.context import Workspace
 from mq.store.remove_many import remove_many
 from mq.store.remove_under_lease import LeasedRemover, remove_leased
-from tests.support.faults import OldFiles, WatchedFiles
+from tests.support.faults import OldFiles, WatchedFiles, raising
 from tests.support.leased_files import (
     LEASED_FILES,
     LEASES,
@@ -187,10 +187,7 @@ def test_what_another_does_meanwhile_has_the_same_end(
 def test_failure_of_any_call_has_the_same_end(
     code: int, call: str, removal: Removal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(root: Path) -> None:
-        raise OSError(code, os.strerror(code))
-
-    usual, unusual = both_ways(tmp_path, monkeypatch, plain, removal, strike=(call, fail))
+    usual, unusual = both_ways(tmp_path, monkeypatch, plain, removal, strike=(call, raising(code)))
 
     assert usual == unusual
 

@@ -32,6 +32,15 @@ WATCHED = (
 )  # fmt: skip
 
 
+def raising(code: int) -> Callable[..., NoReturn]:
+    """Return a function that fails with that errno, whatever it is called with."""
+
+    def fail(*_: object, **__: object) -> NoReturn:
+        raise OSError(code, os.strerror(code))
+
+    return fail
+
+
 class WatchedFiles(Files):
     """Real files that count their calls, and fail or wait where a test says so."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from pathlib import Path
 
 from mq.names import QueueName
@@ -29,10 +27,3 @@ def places(root: Path, message_id: str) -> list[str]:
         for path in root.rglob("*")
         if path.is_file() and path.name.rpartition(":")[2] == message_id
     )
-
-
-def raising(code: int) -> Callable[..., None]:
-    def fail(*_: object) -> None:
-        raise OSError(code, os.strerror(code))
-
-    return fail

@@ -4,7 +4,6 @@ and others come in between."""
 from __future__ import annotations
 
 import errno
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ from mq.spool.folders import Spool
 from mq.spool.root import visit_root
 from mq.spool.spark.staging import STAGE_KEEP_SECONDS, Attempt, StagedMessage
 from mq.spool.sweep import Sweeper
+from tests.support.faults import raising
 from tests.support.lone_root import make_root
 from tests.support.messages import SECOND_NS
 from tests.support.stores import ORDERS
@@ -41,12 +41,12 @@ class HookedFiles(Files):
 
     def open_folder(self, folder_fd: int | None, name: str) -> int:
         if name == self.shut:
-            fails(errno.EACCES)()
+            raising(errno.EACCES)()
         return super().open_folder(folder_fd, name)
 
     def attribute(self, fd: int | str, name: str) -> bytes | None:
         if self.shut and str(fd).endswith(f"/queues/{self.shut}"):
-            fails(errno.EACCES)()
+            raising(errno.EACCES)()
         return super().attribute(fd, name)
 
     def link(self, fd: int, folder_fd: int, name: str) -> None:
@@ -89,13 +89,6 @@ def sweep(root: Path) -> list[str]:
     Sweeper(server, lambda name, _: reported.append(name)).sweep()
     server.close()
     return reported
-
-
-def fails(code: int) -> Callable[[], None]:
-    def fail() -> None:
-        raise OSError(code, os.strerror(code))
-
-    return fail
 
 
 def dies() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import inotify_simple
 import pytest
 
+from tests.support.faults import raising
 from tests.support.vsqs import Clock, OpenQueue
 from vsqs.queue import Queue
 
@@ -50,11 +50,7 @@ def open_queue(folder: Path) -> Iterator[OpenQueue]:
 @pytest.fixture
 def no_events(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no events come, as where fs.inotify.max_user_instances is reached."""
-
-    def refuse(*_: object, **__: object) -> None:
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-
-    monkeypatch.setattr(inotify_simple, "INotify", refuse)
+    monkeypatch.setattr(inotify_simple, "INotify", raising(errno.EMFILE))
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from mq.disk.libc import list_at_once
-from tests.support.faults import WatchedFiles
+from tests.support.faults import WatchedFiles, raising
 from tests.support.vsqs import Clock, OpenQueue, names_in
 from vsqs.queue import Queue
 
@@ -137,10 +137,7 @@ def test_a_listing_that_misses_the_oldest_is_not_believed(
     """Where neither events come nor listings of one moment: it got its name while the folder was
     listed, and then another did."""
 
-    def no_events() -> None:
-        raise OSError(errno.EMFILE, "no inotify instance is free")
-
-    monkeypatch.setattr("vsqs.folder.Watch", no_events)
+    monkeypatch.setattr("vsqs.folder.Watch", raising(errno.EMFILE))
     queue = open_queue()
     missed = [b"5"]
 

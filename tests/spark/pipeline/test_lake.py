@@ -15,6 +15,7 @@ from pyspark_mq.pipeline.causes import JobRefused
 from pyspark_mq.pipeline.hadoop_folder import LakeFolder
 from pyspark_mq.pipeline.lake import Lake, LakeBusy, LakeDamaged
 from tests.spark.pipeline.lakes import files_in, numbers_in, rows_of
+from tests.support.faults import raising
 from tests.support.immutable import immutable
 from tests.support.users import needs_root
 
@@ -252,11 +253,8 @@ def test_a_lake_at_rest_may_be_read_only_for_its_readers(
     make_lake().add(rows_of(spark, 1, 2), 0)
     make_lake().add(rows_of(spark, 3), 1)
 
-    def refuse(*_: object) -> None:
-        raise OSError(errno.EROFS, "Read-only file system")
-
     for change in ("sync", "write", "move", "remove"):
-        monkeypatch.setattr(LakeFolder, change, refuse)
+        monkeypatch.setattr(LakeFolder, change, raising(errno.EROFS))
     make_lake().finish()
 
     assert numbers_in(spark, make_lake()) == [1, 2, 3]

@@ -11,6 +11,7 @@ import pytest
 from mq.disk.files import Files
 from mq.errors import CommandFailed, ExitCode
 from pyspark_mq.pipeline.page_file import check_page_file, write_page
+from tests.support.faults import raising
 
 
 class FullDiskFiles(Files):
@@ -18,11 +19,7 @@ class FullDiskFiles(Files):
 
     def __init__(self, failing: str) -> None:
         super().__init__()
-
-        def fail(*_: object) -> None:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-        setattr(self, failing, fail)
+        setattr(self, failing, raising(errno.ENOSPC))
 
 
 def test_a_page_takes_the_place_of_the_one_before(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,7 +22,7 @@ from mq.spool.message.burial import (
 )
 from mq.spool.root import open_root
 from mq_mover.mover import Mover
-from tests.support.faults import WatchedFiles
+from tests.support.faults import WatchedFiles, raising
 from tests.support.messages import seal_of, write_message
 
 ORDERS, DEAD, OTHER = QueueName("orders"), QueueName("orders.dead"), QueueName("other")
@@ -182,10 +182,10 @@ def test_the_mover_says_where_a_dead_letter_came_from(root: Path, overdue: Path)
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
 def test_a_full_disk_keeps_no_dead_letter_in_its_queue(
-    root: Path, overdue: Path, code: int, raises: Callable[[int], Callable[..., None]]
+    root: Path, overdue: Path, code: int
 ) -> None:
     files = WatchedFiles()
-    files.before["set_attribute"] = raises(code)
+    files.before["set_attribute"] = raising(code)
 
     run_mover(root, files)
 
@@ -199,14 +199,3 @@ def test_a_broken_disk_does(root: Path, overdue: Path) -> None:
     run_mover(root, files)
 
     assert overdue.exists()
-
-
-@pytest.fixture
-def raises() -> Callable[[int], Callable[..., None]]:
-    def make(code: int) -> Callable[..., None]:
-        def fail(*_: object) -> None:
-            raise OSError(code, os.strerror(code))
-
-        return fail
-
-    return make

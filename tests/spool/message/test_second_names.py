@@ -18,7 +18,7 @@ from mq.spool.folders import Spool
 from mq.spool.message.held import Held, hold
 from mq.spool.sweep import Sweeper
 from mq.store.store import Store
-from tests.support.faults import OldFiles
+from tests.support.faults import OldFiles, raising
 from tests.support.fsck import sealed
 from tests.support.messages import names_in, write_set
 from tests.support.stores import (
@@ -182,10 +182,7 @@ async def test_a_removal_between_the_calls_of_a_receive_takes_both_names(root: P
 
 
 def fail_unlinks(files: OldFiles, code: int) -> None:
-    def fail(*_: Any) -> None:
-        raise OSError(code, os.strerror(code))
-
-    files.before["unlink"] = fail
+    files.before["unlink"] = raising(code)
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])

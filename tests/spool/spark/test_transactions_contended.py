@@ -21,6 +21,7 @@ from mq.spool.root import visit_root
 from mq.spool.spark.jobs import is_committed
 from mq.spool.spark.staging import Attempt, StagedMessage
 from mq.spool.spark.transactions import commit, give_up_attempts, sweep_transactions
+from tests.support.faults import raising
 from tests.support.spark_files import (
     PATIENCE,
     TWO_DAYS_NS,
@@ -28,7 +29,6 @@ from tests.support.spark_files import (
     HookedFiles,
     bodies,
     dies,
-    fails,
     stage,
     sweep,
 )
@@ -57,7 +57,7 @@ def test_an_abort_after_the_link_gives_up_nothing_that_won(
     spool: Spool, files: HookedFiles
 ) -> None:
     winner = stage(spool, "0-1", b"one")
-    files.before_delivery = fails(errno.EIO)
+    files.before_delivery = raising(errno.EIO)
     with pytest.raises(OSError, match=os.strerror(errno.EIO)):
         commit(spool, "app", 1, [winner])
     files.before_delivery = lambda: None
@@ -149,7 +149,7 @@ def test_a_batch_that_cannot_be_finished_lets_no_later_one_count(
     spool: Spool, files: HookedFiles
 ) -> None:
     winner = stage(spool, "0-1", b"one")
-    files.before_delivery = fails(errno.ENOSPC)
+    files.before_delivery = raising(errno.ENOSPC)
     with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
         commit(spool, "app", 1, [winner])
     later = stage(spool, "0-2", b"two", batch=2)

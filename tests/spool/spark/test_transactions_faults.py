@@ -15,14 +15,13 @@ from mq.spool.root import visit_root
 from mq.spool.spark.staging import Attempt, StagedMessage
 from mq.spool.spark.transactions import commit
 from mq.spool.sweep import Sweeper
-from tests.support.faults import WatchedFiles
+from tests.support.faults import WatchedFiles, raising
 from tests.support.messages import names_in, seal_of, write_message
 from tests.support.spark_files import (
     Cut,
     HookedFiles,
     bodies,
     dies,
-    fails,
     make_again,
     stage,
     sweep,
@@ -39,7 +38,7 @@ def test_a_message_that_the_disk_keeps_from_its_queue_stays_for_the_next_roll(
 
     def fail_once() -> None:
         if next(is_first, False):
-            fails(code)()
+            raising(code)()
 
     files.before_delivery = fail_once
 
@@ -57,7 +56,7 @@ def test_a_sweep_that_the_disk_keeps_from_a_message_says_so_and_comes_back(
     spool: Spool, files: HookedFiles
 ) -> None:
     winner = stage(spool, "0-1", b"one")
-    files.before_delivery = fails(errno.EIO)
+    files.before_delivery = raising(errno.EIO)
     with pytest.raises(OSError, match=os.strerror(errno.EIO)):
         commit(spool, "app", 1, [winner])
     reported: list[str] = []

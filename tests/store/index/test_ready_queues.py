@@ -16,13 +16,13 @@ from structlog.testing import capture_logs
 
 from mq.config import ServerConfig
 from mq.disk.files import Files
-from mq.lifecycle import Folder
 from mq.names import QueueName, order_key
 from mq.spool.folders import Spool
 from mq.spool.queue.listing import Listing
 from mq.spool.root import open_root
 from mq.store.context import Workspace
 from tests.support.counted import counted_calls
+from tests.support.faults import raising
 from tests.support.messages import new_id, seal_of, write_message
 from tests.support.stores import LONG_SECONDS, ORDERS, drain, eventually, publish, receive, store_on
 
@@ -111,13 +111,10 @@ async def test_disk_that_does_not_say_which_folder_it_is_costs_a_listing_and_no_
     """The look is nobody's request: an error of it would end the committer."""
     monkeypatch.setattr("mq.store.index.ready_queue.RELIST_PAUSE_FACTOR", 10**6)
 
-    def fail(spool: Spool, folder: Folder, name: str) -> int:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
     async with store_on(root) as store:
         published = [await publish(store, b"body") for _ in range(3)]
         assert (await receive(store)).message_id == published.pop(0)
-        monkeypatch.setattr(Spool, "inode", fail)
+        monkeypatch.setattr(Spool, "inode", raising(errno.EIO))
         orders.rename(orders.with_name("elsewhere"))
         orders.with_name("elsewhere").rename(orders)
 
