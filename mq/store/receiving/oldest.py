@@ -99,7 +99,8 @@ def take_some(
     """
     taken: list[Received] = []
     passed: list[MessageId] = []
-    was_busy, is_in_order, used = False, True, 0
+    # Beside other servers the index gives one of the oldest, at random.
+    was_busy, is_in_order, used = False, not work.config.peers, 0
     taker = Taker(work, queue, hidden_ns)
     try:
         while len(taken) < ask.limit:

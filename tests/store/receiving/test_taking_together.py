@@ -150,3 +150,13 @@ async def test_no_receive_of_a_turn_overtakes_one_for_which_the_disk_has_no_room
         assert isinstance(third, Received)
         assert third.message_id == tea
         assert names_in(orders) == published
+
+
+async def test_an_answer_is_in_order_beside_other_servers_too(root: Path) -> None:
+    """Each of its messages is one of the two oldest, at random."""
+    async with store_on(root, peers=1) as store:
+        published = [await publish(store, b"%d" % number) for number in range(20)]
+
+        received = await store.receive_many(ORDERS, 20, None)
+
+        assert [each.message_id for each in received] == published
