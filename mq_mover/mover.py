@@ -27,7 +27,13 @@ from mq.spool.network_files import STALE_NS
 from mq.spool.open_queues import OpenQueues
 from mq.spool.queue.known_settings import KnownSettings
 from mq.spool.queue.queues import has_queue
-from mq.spool.redelivery import comes_back, lives_on, redeliver, report_living
+from mq.spool.redelivery import (
+    DeadQueueBeingDeleted,
+    comes_back,
+    lives_on,
+    redeliver,
+    report_living,
+)
 from mq.spool.root import folder_of_root
 from mq.spool.trouble import require_at
 from mq.spool.watch import Change, Watch
@@ -235,8 +241,10 @@ class Mover:
                 return again
         except FileExistsError:
             self._report(name, "the destination has another file of that name")
-        except BlockingIOError:
-            return now_ns + _BUSY_NS  # another process makes a queue, and so must this
+        except BlockingIOError as error:
+            # Another process makes a queue, and so must this; a deletion takes longer.
+            is_deletion = isinstance(error, DeadQueueBeingDeleted)
+            return now_ns + (self._retry_ns if is_deletion else _BUSY_NS)
         except OSError as error:
             self._report(name, f"{error.strerror}")
             if error.errno not in FAULTS_OF_ONE_MESSAGE:
@@ -279,8 +287,8 @@ class Mover:
         place = self._config.destination
         if dead is not None and has_queue(self._files, self._destination, queue):
             return (
-                f"it was received too often, and {place}/{dead} is not a folder, another user's, "
-                "or being deleted: move away what is there, or chown it"
+                f"it was received too often, and {place}/{dead} is not a folder, or another "
+                "user's: move away what is there, or chown it"
             )
         return f"there is no folder for it in {place}"
 

@@ -19,9 +19,14 @@ from mq.spool.moves import Moves, OpenFolder
 from mq.spool.open_queues import OpenQueues
 from mq.spool.queue.finder import is_taken
 from mq.spool.queue.queue_settings import NO_DEAD_LETTERS, DeadLetterRule
-from mq.spool.queue.queues import has_queue, make_queue
+from mq.spool.queue.queues import Made, has_queue, make_queue
 
 log = structlog.get_logger(__name__)
+
+
+class DeadQueueBeingDeleted(BlockingIOError):
+    """The queue for dead letters is made when it is needed, but not while its deletion is
+    unfinished."""
 
 
 def redeliver(
@@ -41,7 +46,7 @@ def redeliver(
     Returns None if the message stays where it is: it is gone, or its queue is. Raises
     FileExistsError if the queue has another file of that name; nothing is replaced. Raises
     BlockingIOError while another process has that queue to itself, or makes a queue or publishes
-    that id if one is needed for dead letters.
+    that id if one is needed for dead letters; DeadQueueBeingDeleted while that one is deleted.
     """
     parsed = parse_file_name(held.name)
     assert parsed is not None
@@ -49,7 +54,8 @@ def redeliver(
     dead = rule.queue_after(held.receive_count)
     with ExitStack() as undo:
         if dead is not None and has_queue(moves.files, queues.fd, queue):
-            make_queue(moves.files, queues.fd, dead)
+            if make_queue(moves.files, queues.fd, dead) is Made.BEING_DELETED:
+                raise DeadQueueBeingDeleted(errno.EWOULDBLOCK, "the queue is being deleted", dead)
             # No message of that id comes to the queue between this look and the rename.
             undo.enter_context(_locked_id(moves.files, queues.fd, dead, message_id))
             if not is_taken(moves.files, queues.fd, dead, message_id, held.status.st_ino):

@@ -157,7 +157,7 @@ def _release(work: Workspace, queue: QueueName, message_id: MessageId, guard: Gu
         try:
             return release_held(work, place, held)
         except BlockingIOError:
-            return False  # another process makes or purges the queue of the dead letters
+            return False  # another process makes, deletes or purges the queue of the dead letters
 
 
 def hold_by_id(

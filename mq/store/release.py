@@ -101,7 +101,7 @@ def redeliver_now(
 ) -> QueueName | None:
     """Move a held message from `delay` to its queue, or to the dead letters. Returns the queue that
     it is in now, or None if it is gone, or its queue is. Raises BlockingIOError if another process
-    makes or purges the queue of the dead letters, and OSError."""
+    makes, deletes or purges the queue of the dead letters, and OSError."""
     spool = work.spool
     delay, rule = spool.opened(Folder.DELAY), dead_letter_rule(work, queue)
     went = redeliver(spool.moves, held, delay, spool.queues, rule)

@@ -47,7 +47,7 @@ def change_visibility(
             try:
                 went = redeliver_now(work, queue, message_id, held)
             except BlockingIOError:
-                pass  # another process makes or purges the queue of the dead letters
+                pass  # another process makes, deletes or purges the queue of the dead letters
             else:
                 if went is None:
                     return False

@@ -11,7 +11,9 @@ from structlog.testing import capture_logs
 
 from mq.config import MoverConfig
 from mq.disk.files import Files
+from mq.names import QueueName
 from mq.spool.folders import Spool
+from mq.spool.queue.queues import begin_deletion, finish_deletion
 from mq_mover.mover import Mover
 from tests.support.messages import names_in, seal_of, write_message
 from tests.support.processes import Process, wait_until
@@ -53,12 +55,36 @@ def test_what_is_in_the_place_of_the_dead_letter_queue_is_named(
     assert [(each["name"], each["why"]) for each in logs] == [
         (
             "orders:1",
-            f"it was received too often, and {dead} is not a folder, another user's, or being "
-            "deleted: move away what is there, or chown it",
+            f"it was received too often, and {dead} is not a folder, or another user's: move away "
+            "what is there, or chown it",
         )
     ]
     assert names_in(root / "delay") == ["orders:1"]
     assert names_in(orders) == []
+
+
+def test_a_message_dies_soon_after_the_deletion_of_its_dead_letter_queue(
+    root: Path, spool: Spool, orders: Path
+) -> None:
+    dead = QueueName("orders.dead")
+    (root / "queues" / dead).mkdir()
+    assert begin_deletion(spool, dead)
+    write_message(root / "delay" / "orders:1", seal=seal_of(b"body", count=3), due_in_seconds=-1)
+    folders = root / "delay", root / "queues"
+    config = MoverConfig(*folders, max_receives=3, rescan_seconds=3600, retry_seconds=0.05)
+
+    with closing(Mover(config, Files())) as mover, capture_logs() as logs:
+        mover.scan()
+        assert names_in(root / "delay") == ["orders:1"]
+        finish_deletion(spool, dead)
+
+        def has_died() -> bool:
+            mover.move_due()
+            return (root / "queues" / dead / "1").exists()
+
+        wait_until(has_died)
+
+    assert logs == []
 
 
 def test_a_dead_letter_queue_has_the_mode_of_the_others_whatever_the_umask(

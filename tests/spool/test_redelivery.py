@@ -14,7 +14,7 @@ from mq.spool.locks import lock_names
 from mq.spool.message.burial import DEAD_ATTRIBUTE
 from mq.spool.message.held import Held, hold
 from mq.spool.queue.queue_settings import NO_SETTINGS, QueueSettings
-from mq.spool.redelivery import redeliver
+from mq.spool.redelivery import DeadQueueBeingDeleted, redeliver
 from mq.spool.root_format import FORMAT_FILE
 from tests.support.messages import names_in, read_seal, seal_of, write_message
 
@@ -193,7 +193,8 @@ def test_dead_letter_waits_while_its_queue_is_being_deleted(spool: Spool) -> Non
     leased = _leased(spool, count=3)
     (spool.root / "remove" / "orders.dead:.deleting").mkdir()
 
-    assert not _redeliver(spool, max_receives=3)
+    with pytest.raises(DeadQueueBeingDeleted):
+        _redeliver(spool, max_receives=3)
 
     assert leased.exists()
     assert _queues(spool) == ["orders"]
