@@ -14,11 +14,15 @@ from mq import __version__
 from mq.command.flags import Seconds
 from mq.command.running import exit_codes_text, run
 from mq.command.stdout import written_to_stdout
+from mq.config import MIB
 from mq.errors import CommandFailed, ExitCode
 from mq.lines.ndjson import body_member
 from vsqs.arguments import EXIT_CODES, opened, queue_argument, queue_flags, require_queue
+from vsqs.foreign import MAX_BODY_BYTES
 from vsqs.names import parse_id
 from vsqs.transfer import export_queue, import_queue
+
+_PIECE_BYTES = MIB
 
 
 @click.group(name="vsqs", epilog=exit_codes_text(EXIT_CODES))
@@ -54,9 +58,27 @@ def publish(
     """
     if body is not None and file is not None:
         raise click.UsageError("BODY and --file are two bodies; give only one")
-    data = os.fsencode(body) if body is not None else (file or sys.stdin.buffer).read()
+    data = os.fsencode(body) if body is not None else _read_body(file or sys.stdin.buffer)
     with opened(queue, capacity, unit=unit, sync=sync) as open_queue:
         click.echo(open_queue.publish(data, timeout))
+
+
+def _read_body(file: BinaryIO) -> bytearray:
+    """Read a message to its end, which may never come. Raises CommandFailed."""
+    body = bytearray()
+    try:
+        while piece := file.read(_PIECE_BYTES):
+            body += piece
+            if len(body) > MAX_BODY_BYTES:
+                raise CommandFailed(
+                    ExitCode.REFUSED,
+                    f"the body has more than {MAX_BODY_BYTES} bytes, the most that is accepted",
+                )
+    except OSError as error:
+        raise CommandFailed(
+            ExitCode.USAGE, f"the body cannot be read: {error.strerror or error}"
+        ) from error
+    return body
 
 
 @vsqs.command()

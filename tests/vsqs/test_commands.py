@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from mq.errors import ExitCode
+from mq.errors import CommandFailed, ExitCode
 from tests.support.mqctl import Done
 from tests.support.processes import wait_until
 from tests.support.vsqs import names_in, run_command
+from vsqs import cli
 from vsqs.arguments import EXIT_CODES
 from vsqs.queue import Queue
 
@@ -58,6 +59,24 @@ def test_a_body_comes_from_stdin_or_a_file(folder: Path, tmp_path: Path) -> None
     assert vsqs("receive", folder).out == b"from stdin"
     assert vsqs("receive", folder).out == LARGE
     assert_refused(vsqs("publish", folder, "a", "-f", "-"), ExitCode.USAGE, "two bodies")
+
+
+def test_a_body_that_cannot_be_read_is_told(folder: Path) -> None:
+    # Nothing is mapped at the beginning of a process.
+    done = vsqs("publish", folder, "-f", "/proc/self/mem")
+
+    assert_refused(done, ExitCode.USAGE, "the body cannot be read: Input/output error")
+    assert not folder.exists()
+
+
+def test_a_body_without_end_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "MAX_BODY_BYTES", 1000)
+
+    with pytest.raises(CommandFailed, match="more than 1000 bytes") as refused:
+        cli.vsqs.main(["publish", str(folder), "-f", "/dev/zero"], standalone_mode=False)
+
+    assert refused.value.exit_code is ExitCode.REFUSED
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize("body", [b"text\n", b"\xff\x00"])
