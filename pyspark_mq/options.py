@@ -189,6 +189,8 @@ def _require_url_forms(values: Mapping[str, str], allowed: frozenset[str]) -> No
         raise BadOption("option states: servers do not show removed messages, so not with url")
     if "bodies" in values:
         raise BadOption("option bodies: it belongs to root; servers answer with bodies")
+    if "numPartitions" in values and "group" not in allowed:
+        raise BadOption("option numPartitions: with url a batch read has one task for each queue")
 
 
 def _parse_queues(values: Mapping[str, str], allowed: frozenset[str]) -> tuple[str, ...]:

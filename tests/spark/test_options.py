@@ -164,6 +164,9 @@ def test_by_url_what_servers_do_not_show_is_refused() -> None:
         parse_options(without | {"states": "lost"}, BATCH_READ)
     with pytest.raises(BadOption, match="option bodies: it belongs to root"):
         parse_options(without | {"bodies": "false"}, BATCH_READ)
+    with pytest.raises(BadOption, match=r"option numPartitions: .* one task for each queue"):
+        parse_options(without | {"numPartitions": "2"}, BATCH_READ)
+    assert parse_options(URL | {"numPartitions": "2"}, STREAM_READ).num_partitions == 2
 
 
 @pytest.mark.parametrize("name", sorted(BY_URL_ALONE))
