@@ -110,7 +110,7 @@ class Batch:
             key: str = message_id
             if draft.message_id is not None:
                 try:
-                    known = self._known(draft, missing)
+                    known = self._known(draft.message_id, draft, missing)
                 except IdTaken as error:
                     raise IdTaken(f"line {line}: {error}") from None
                 if isinstance(known, Lost):
@@ -131,29 +131,30 @@ class Batch:
             raise vanished(self._spool, self.queue) from None
         return True
 
-    def _known(self, draft: Draft, missing: Set[MessageId]) -> Published | Lost | None:
+    def _known(
+        self, message_id: MessageId, draft: Draft, missing: Set[MessageId]
+    ) -> Published | Lost | None:
         """Return the message with the draft's own id that is published already, or comes before it
         in the batch; None if there is none. Raises IdTaken."""
-        assert draft.message_id is not None
         here = len(self.published)
-        first, at = self._seen.setdefault(draft.message_id, (draft, here))
+        first, at = self._seen.setdefault(message_id, (draft, here))
         if at != here:
             if first.sum() == draft.sum():
                 return self.published[at]._replace(is_duplicate=True)
-            before = f"the batch has another message (body or properties) under {draft.message_id}"
+            before = f"the batch has another message (body or properties) under {message_id}"
             raise IdTaken(f"{before} before this one")
-        if draft.message_id in missing:
+        if message_id in missing:
             return None
         assert self._finder is not None, "the ids are locked first"
-        twin = open_twin(self._work, self._finder, self.queue, draft)
+        twin = open_twin(self._work, self._finder, self.queue, message_id, draft)
         if isinstance(twin, Lost):
-            deliver_leftover(self._work, self.queue, draft.message_id)
+            deliver_leftover(self._work, self.queue, message_id)
         if twin is None or isinstance(twin, Lost):
             return twin
         try:
             if self._spool.files.is_of_network:  # A syncfs does not reach what others have written.
                 self._spool.files.sync(twin)
-            return published_before(self._work, self.queue, draft.message_id, twin)
+            return published_before(self._work, self.queue, message_id, twin)
         finally:
             self._spool.files.close(twin)
 

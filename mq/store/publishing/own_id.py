@@ -46,33 +46,35 @@ def publish_own(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Pu
     OWN_ID_WAIT_SECONDS for another publisher of that id. Raises IdTaken if the existing message has
     another body or other properties, and what `publish` raises.
     """
-    patience = with_own_id(draft.message_id)
-    assert draft.message_id is not None
-    while (published := (yield from _publish(work, queue, draft))) is None:
-        if is_on_its_way(work, queue, draft.message_id):
-            yield InWorker(deliver_leftover, work, queue, draft.message_id)
+    message_id = draft.message_id
+    assert message_id is not None, "`publish` is for messages without an own id"
+    patience = with_own_id(message_id)
+    while (published := (yield from _publish(work, queue, message_id, draft))) is None:
+        if is_on_its_way(work, queue, message_id):
+            yield InWorker(deliver_leftover, work, queue, message_id)
         yield patience.pause()
     return published
 
 
-def _publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Published | None]:
+def _publish(
+    work: Workspace, queue: QueueName, message_id: MessageId, draft: Draft
+) -> Operation[Published | None]:
     """Publish once. Returns None if another process is just publishing that id."""
-    assert draft.message_id is not None
     yield from hold(work, queue)
-    lock = lock_ids(work.spool, queue, [draft.message_id])
+    lock = lock_ids(work.spool, queue, [message_id])
     if lock is None:
         return None
     try:
-        known = yield from _adopt(work, queue, draft)
+        known = yield from _adopt(work, queue, message_id, draft)
         if known is not None:
             return known if isinstance(known, Published) else None
         publish_after_birth(work, queue)
         published = yield from publish(work, queue, draft)
-        name = file_name(queue, draft.message_id)
-        if work.spool.exists(Folder.NEW, name) and has_twin(work, queue, draft.message_id):
+        name = file_name(queue, message_id)
+        if work.spool.exists(Folder.NEW, name) and has_twin(work, queue, message_id):
             # It was put there after the look, by a person's mv for example. The new file goes.
             work.spool.move_aside(Folder.NEW, name, Folder.REMOVE, name)
-            known = yield from _adopt(work, queue, draft)
+            known = yield from _adopt(work, queue, message_id, draft)
             if isinstance(known, Lost):
                 return None
             return known or published
@@ -81,16 +83,17 @@ def _publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Publi
         work.files.close(lock)
 
 
-def _adopt(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Published | Lost | None]:
+def _adopt(
+    work: Workspace, queue: QueueName, message_id: MessageId, draft: Draft
+) -> Operation[Published | Lost | None]:
     """Answer for the existing message, if there is one. It is made durable: a crash may have left
     it with unsynced data, or in a batch whose seal, a change of `new`, is not synced."""
-    twin = open_twin(work, finder_for(work, queue), queue, draft)
+    twin = open_twin(work, finder_for(work, queue), queue, message_id, draft)
     if twin is None or isinstance(twin, Lost):
         return twin
-    assert draft.message_id is not None
     try:
         yield Unsynced((twin,), (Folder.NEW,))
-        return published_before(work, queue, draft.message_id, twin)
+        return published_before(work, queue, message_id, twin)
     finally:
         work.files.close(twin)
 

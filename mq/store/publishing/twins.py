@@ -48,21 +48,23 @@ def finder_for(work: Workspace, queue: QueueName) -> Finder:
     return Finder(work.spool, work.finished_by_spark, queue, filter(None, places))
 
 
-def open_twin(work: Workspace, finder: Finder, queue: QueueName, draft: Draft) -> int | Lost | None:
-    """Open the existing message with the draft's id, if body and properties are the same.
+def open_twin(
+    work: Workspace, finder: Finder, queue: QueueName, message_id: MessageId, draft: Draft
+) -> int | Lost | None:
+    """Open the existing message with that id, if body and properties are those of the draft.
 
     Returns None if there is none. A damaged member of a batch in `new`, which no receiver would
     get, is set aside and does not count. Returns Lost.BUSY if the message is not delivered yet.
     Raises IdTaken.
     """
-    assert draft.message_id is not None
     spool = work.spool
-    coming = f"{Folder.NEW}/{file_name(queue, draft.message_id)}"
+    flat = file_name(queue, message_id)
+    coming = f"{Folder.NEW}/{flat}"
     is_coming = False
-    for path in _find(work, finder, queue, draft.message_id):
+    for path in _find(work, finder, queue, message_id):
         fd = _open(spool, path)
         if fd is None:
-            _make_room(work, path, file_name(queue, draft.message_id))
+            _make_room(work, path, flat)
             continue
         if path == coming:
             is_coming = True
