@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from mq.command.pace import messages_text
-from mq.errors import CommandFailed, ExitCode, StoreUnavailable
+from mq.errors import ClaimError, CommandFailed, ExitCode, StoreUnavailable
 from mq.lifecycle import Actor, Folder
 from mq.names import parse_queue_name
 from mq.spool.folders import Spool
@@ -17,7 +18,8 @@ from mq.spool.spark.claims import Group
 
 
 class Released(NamedTuple):
-    """How many messages are ready again, and the sealed batches that remain."""
+    """How many messages are ready again, and the sealed batches that remain and may not be
+    done."""
 
     group: str
     given_back: int
@@ -52,6 +54,15 @@ def _release(spool: Spool, name: str, force: bool) -> Released:
         raise CommandFailed(ExitCode.NOT_FOUND, f"there is no group {name} in {spool.root}")
     given_back = group.fence()
     if force:
-        given_back += group.give_back_sealed()
+        given_back += group.give_back_sealed(_unfinished(group))
     spool.files.sync_file_system(spool.fd(Folder.SPARK))
-    return Released(name, given_back, group.sealed())
+    return Released(name, given_back, _unfinished(group))
+
+
+def _unfinished(group: Group) -> list[int]:
+    """Return the sealed batches that are not known to be done: all of them if the group is damaged.
+    A driver that died may have left one that is done."""
+    done = 0
+    with suppress(ClaimError):
+        done = group.floor()
+    return [batch for batch in group.sealed() if batch > done]

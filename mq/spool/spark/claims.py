@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Iterable
 
 from mq.disk.files import HIDDEN
 from mq.errors import ClaimError
@@ -247,9 +248,9 @@ class Group:
         found = _OPEN.fullmatch(claim)
         return found is not None and _turn(found[1]) <= _turn(self.driver)
 
-    def give_back_sealed(self) -> int:
-        """Give back sealed batches too. A query that has read them does not learn of it."""
-        return sum(self._give_back(str(batch)) for batch in self.sealed())
+    def give_back_sealed(self, batches: Iterable[int]) -> int:
+        """Give back these sealed batches too. A query that has read them does not learn of it."""
+        return sum(self._give_back(str(batch)) for batch in batches)
 
     def _give_back(self, name: str) -> int:
         """Set the folder aside under a name that no other claim has. Files that are not messages

@@ -60,6 +60,28 @@ def test_force_gives_back_sealed_claims_too(group: Group, ctl: Ctl) -> None:
     assert ctl.ok("info", "orders", "--json").json()["ready"] == 2
 
 
+@pytest.mark.parametrize("flags", [(), ("--force",)])
+def test_a_batch_that_is_done_is_not_given_back(
+    group: Group, ctl: Ctl, root: Path, flags: tuple[str, ...]
+) -> None:
+    """Its driver died before it could put the batch away."""
+    claims = root / "spark/claims/lake"
+    (claims / "floor.0").rename(claims / "floor.1")
+
+    done = ctl.ok("release", "--group", "lake", "--json", *flags)
+
+    assert done.json() == {"group": "lake", "given_back": 1, "sealed": []}
+    assert ctl.ok("info", "orders", "--json").json()["ready"] == 1
+
+
+def test_of_a_damaged_group_all_is_given_back(group: Group, ctl: Ctl, root: Path) -> None:
+    (root / "spark/claims/lake/floor.0").unlink()
+
+    done = ctl.ok("release", "--group", "lake", "--force", "--json")
+
+    assert done.json() == {"group": "lake", "given_back": 2, "sealed": []}
+
+
 @pytest.mark.parametrize("force", [(), ("--force",)])
 def test_a_queue_that_was_deleted_and_made_again_gets_nothing_back(
     group: Group, ctl: Ctl, root: Path, force: tuple[str, ...]

@@ -252,7 +252,7 @@ def test_a_batch_that_was_taken_away_is_an_error_and_never_empty(
     [one] = put(spool, b"one")
     group = start()
     seal_batch(group, 1, one)
-    assert group.give_back_sealed() == 1
+    assert group.give_back_sealed([1]) == 1
 
     with pytest.raises(ClaimError, match="batch 1 is not there"):
         group.parts(1)

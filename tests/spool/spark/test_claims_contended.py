@@ -153,7 +153,7 @@ def test_a_sealed_batch_is_not_given_back_to_a_queue_made_again(spool: Spool) ->
         spool.root / "queues/orders", spool.root / "spark/claims/lake/1/0" / f"orders:{old_id}"
     )
 
-    group.give_back_sealed()
+    group.give_back_sealed([1])
 
     assert ready(spool) == []
 
