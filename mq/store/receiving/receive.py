@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import takewhile
 from typing import Literal
 
 from mq.commit.barrier import Unsynced
@@ -112,17 +113,17 @@ def taken_from(queue: QueueName, messages: int = 1) -> Unsynced:
 
 
 def drop_late(work: Workspace, taken: list[Received]) -> list[Received]:
-    """Return the messages whose lease still runs, and give the others back: the next to be received
-    is the oldest one again. If the barrier outlasted the lease, another receiver may have the
-    message by now, and then keeps it."""
+    """Return the messages before the first whose lease is over, and give the others back: the next
+    to be received is the oldest one again. If the barrier outlasted the lease, another receiver may
+    have the message by now, and then keeps it."""
     now_ns = work.clock_ns()
     if min(map(VISIBLE_NS, taken), default=now_ns + 1) > now_ns:
         return taken
-    late = [each for each in taken if each.visible_ns <= now_ns]
-    give_back(work, late)
+    kept = [*takewhile(lambda each: each.visible_ns > now_ns, taken)]
+    give_back(work, taken[len(kept) :])
     # Only this tells the index what the mover has brought back meanwhile.
     work.ready.drain()
-    return [each for each in taken if each.visible_ns > now_ns]
+    return kept
 
 
 def check_bodies(work: Workspace, taken: list[Received]) -> Operation[list[Received]]:

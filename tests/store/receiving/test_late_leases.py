@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mq.errors import StoreUnavailable
+from mq.store.receiving.taking import Taken, Taker
 from mq.store.store import Store
 from tests.support.faults import SYNCS, WatchedFiles
 from tests.support.messages import SECOND_NS, names_in, read_seal
@@ -55,6 +57,33 @@ async def test_message_whose_lease_the_barrier_outlasted_comes_before_those_behi
     received = await store.receive_many(ORDERS, limit, LONG_SECONDS)
 
     assert [each.message_id for each in received] == published[:limit]
+
+
+async def test_messages_taken_before_a_pause_come_before_those_taken_after_it(
+    disk: Path, store: Store, files: WatchedFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large receive takes them in turns, and only the leases of the first turn are over."""
+    published = [await publish(store, b"body") for _ in range(70)]
+    take_together, ahead_ns = Taker.take_together, 0
+
+    def go_on(*_: object) -> None:
+        nonlocal ahead_ns
+        ahead_ns += (
+            int(0.6 * LONG_SECONDS * SECOND_NS) if ahead_ns < LONG_SECONDS * SECOND_NS else 0
+        )
+
+    def take_and_pause(taker: Taker, *asked: Any) -> list[Taken | Exception]:
+        taken = take_together(taker, *asked)
+        go_on()
+        return taken
+
+    store._work.clock_ns = lambda: time.time_ns() + ahead_ns
+    monkeypatch.setattr(Taker, "take_together", take_and_pause)
+    files.before |= dict.fromkeys(SYNCS, go_on)
+
+    received = await store.receive_many(ORDERS, 100, LONG_SECONDS)
+
+    assert [each.message_id for each in received] == published
 
 
 async def test_what_the_mover_brings_back_while_the_barrier_takes_too_long_comes_first(
