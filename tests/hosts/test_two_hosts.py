@@ -14,7 +14,7 @@ import pytest
 from tests.hosts.gluster import GlusterHost, GlusterHosts, missing
 from tests.hosts.load import QUEUE, HostLoad, passed_over
 from tests.soak.checker import judge
-from tests.soak.history import Given
+from tests.soak.history import Given, left_there
 from tests.support.processes import wait_until
 
 pytestmark = [pytest.mark.crash_long, pytest.mark.timeout(3600)]
@@ -116,7 +116,7 @@ async def test_nothing_is_lost_doubled_or_back(arrangement: Arrangement, trouble
         group.create_task(load.run(seconds=SECONDS))
     left = await asyncio.to_thread(arrangement.left)
 
-    broken = judge(load.history, left, ordered=(), keep_seconds=60)
+    broken = judge([*load.history, left_there(left)], ordered=(), keep_seconds=60)
     assert broken == []
     assert {each.message_id for each in left} <= load.unsure
     if trouble is _nothing:

@@ -23,6 +23,9 @@ DYING = "dying"
 DEAD = "dying.dead"
 LETTERS = "letters"
 QUEUES = (SINGLES, BULK, DRAFTS, DYING, DEAD, LETTERS)
+PROMPT = frozenset({SINGLES, BULK, LETTERS})
+"""From these messages are neither purged nor moved."""
+
 MAX_RECEIVES = 3
 
 PROPERTY = "x-meta-token"

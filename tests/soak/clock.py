@@ -39,3 +39,11 @@ class Steps:
             if (at := max(since, begin, time_ns - ahead)) < end:
                 return at
         return _NEVER
+
+    def shown_since(self, since: int, until: int, time_ns: int) -> int:
+        """Since when, after `since`, the clock shows `time_ns` or a later time, up to `until`."""
+        at = self.reached(since, time_ns)
+        for begin, ahead in self._ahead:
+            if at < begin <= until and begin + ahead < time_ns:
+                at = self.reached(begin, time_ns)
+        return at

@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 SECOND_NS = 1_000_000_000
 
+_END, _END_SECONDS = 1 << 62, 100_000.0
+
 
 class Given(NamedTuple):
     """A message as a request or an answer names it. `token` is None for a body that is not whole,
@@ -26,13 +28,15 @@ class Given(NamedTuple):
 
 @dataclass(slots=True)
 class Event:
-    """One request, or one step of the clock.
+    """One request, or one thing that went wrong.
 
-    `kind` is publish, receive, remove, renew, release, move, purge, clock; or delete, a removal
-    that is answered as done also when its lease was over. `status` is None if no answer came: it
+    `kind` is publish, receive, remove, renew, release, move, redrive, purge; delete, a removal that
+    is answered as done also when its lease was over; left, a receive at the end, when nobody else
+    asks; clock, a step of it; or fault, which `queue` names. `status` is None if no answer came: it
     may have been carried out or not, also later. `seconds` is the delay of a publish, the
-    visibility of a lease, or how far the clock was set ahead. `given` are the messages that it is
-    about, in the order of the request or of the answer.
+    visibility of a lease, how far the clock was set ahead, or for how long a fault is felt after
+    its end. `given` are the messages that it is about, in the order of the request or of the
+    answer.
     """
 
     kind: str
@@ -55,6 +59,11 @@ class Event:
     def to_line(self) -> bytes:
         row = [self.kind, self.asked, self.ended, self.status, self.queue, self.seconds, self.given]
         return json.dumps(row, separators=(",", ":")).encode() + b"\n"
+
+
+def left_there(given: Iterable[Given], queue: str = "", at: int = _END) -> Event:
+    """What was found at the end."""
+    return Event("left", at, at, 200, queue, _END_SECONDS, list(given))
 
 
 def read_history(path: Path) -> Iterator[Event]:

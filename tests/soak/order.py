@@ -4,10 +4,11 @@ there."""
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 
 from tests.soak.clock import Steps
+from tests.soak.evidence import Evidence
 from tests.soak.history import SECOND_NS, Event
 from tests.soak.story import Story
 
@@ -15,39 +16,52 @@ _MOVER_NS = 10 * SECOND_NS
 """For how long the mover may not come to a message that is due: it is stopped now and then."""
 
 
-def order_violations(
-    stories: dict[str, Story], receives: list[Event], ordered: set[str], steps: Steps
-) -> Iterator[tuple[str, str]]:
+FULL = "disk full"
+"""The fault during which a message may stay on its way: a sweep delivers it afterwards."""
+
+
+def order_violations(evidence: Evidence, ordered: set[str]) -> Iterator[tuple[str, str]]:
     """Yield the ids of messages that came too soon, and why."""
+    stories, steps = evidence.stories, evidence.steps
+    full = (each for each in evidence.faults if each.queue == FULL)
+    undelivered = [(each.asked, each.ended + _MOVER_NS) for each in full]
     for queue in sorted(ordered):
         own = {
             message_id: story
             for message_id, story in stories.items()
             if story.publishes and story.publishes[0][0].queue == queue
         }
-        its = [each for each in receives if each.queue == queue]
-        hidden_until = _Reach([
-            (each.asked, until) for each in its if (until := _hidden_until(each, steps)) is not None
-        ])  # fmt: skip
+        its = [each for each in evidence.receives if each.queue == queue]
+        hidden_until = Reach([*_hidden_by(its, steps), *undelivered])
         yield from _passed_over(own, hidden_until, steps)
         yield from _within_answers(own, its, hidden_until)
 
 
-def _hidden_until(event: Event, steps: Steps) -> int | None:
-    """When all is back that this receive may have taken besides what it gave out, or None if there
-    is no such thing. Without an answer: the clock has reached the latest stamp, if only for a
-    while, and the mover has come. With one: the lease of what it took first may have ended before
-    that was durable."""
-    if not event.is_uncertain:
-        may_be_late = event.ended - event.asked >= event.seconds * SECOND_NS
-        may_be_late = may_be_late or steps.between(event.asked, event.ended)
-        return event.ended + _MOVER_NS if may_be_late else None
-    stamp = steps.shown_last(event.asked, event.ended) + int(event.seconds * SECOND_NS)
-    return steps.reached(event.ended, stamp) + _MOVER_NS
+def hidden_by(receives: Sequence[Event], steps: Steps) -> Reach:
+    """Return until when messages may be hidden that these receives took and did not give out."""
+    return Reach([*_hidden_by(receives, steps)])
+
+
+def _hidden_by(receives: Sequence[Event], steps: Steps) -> Iterator[tuple[int, int]]:
+    for each in receives:
+        if each.is_uncertain:
+            # All is back when the clock has reached the latest stamp, if only for a while, and the
+            # mover has come.
+            stamp = steps.shown_last(each.asked, each.ended) + int(each.seconds * SECOND_NS)
+            yield each.asked, steps.reached(each.ended, stamp) + _MOVER_NS
+        elif may_be_late(each, steps):
+            yield each.asked, each.ended + _MOVER_NS
+
+
+def may_be_late(receive: Event, steps: Steps) -> bool:
+    """Whether the lease of what it took first may have ended before that was durable: then it gave
+    that back."""
+    took_ns = receive.ended - receive.asked
+    return took_ns >= receive.seconds * SECOND_NS or steps.between(receive.asked, receive.ended)
 
 
 def _passed_over(
-    stories: dict[str, Story], hidden_until: _Reach, steps: Steps
+    stories: dict[str, Story], hidden_until: Reach, steps: Steps
 ) -> Iterator[tuple[str, str]]:
     ready = sorted(
         (story.published.ended, story.first_taken(), message_id)
@@ -71,7 +85,7 @@ def _passed_over(
 
 
 def _within_answers(
-    stories: dict[str, Story], receives: list[Event], hidden_until: _Reach
+    stories: dict[str, Story], receives: Sequence[Event], hidden_until: Reach
 ) -> Iterator[tuple[str, str]]:
     """Several in one answer, all of them for the first time, are in the order of publication."""
     places: dict[str, int] = {}
@@ -95,7 +109,7 @@ def _within_answers(
                 yield other, f"behind {one} in one answer, at {event.ended}"
 
 
-class _Reach:
+class Reach:
     """How far the intervals reach that began before a time."""
 
     def __init__(self, intervals: list[tuple[int, int]]) -> None:

@@ -19,6 +19,7 @@ from tests.soak.commands import PRELOAD
 from tests.soak.control import Control
 from tests.soak.growth import Sample
 from tests.soak.history import Event
+from tests.soak.order import FULL
 
 HOUR_SECONDS = 3600
 KEEP_SECONDS = 20
@@ -34,6 +35,9 @@ _READY = {
 _START_SECONDS = 60
 _PORTS = range(10_000, 32_000)
 """None that the kernel gives to a client: one of those would keep a server from starting again."""
+_FELT_SECONDS = 2.0
+"""For how long a fault is felt: a mover starts, or tries again after an error of the disk."""
+
 _LOOKS = 10
 _LOOK_SECONDS = 0.02
 
@@ -141,8 +145,15 @@ class SoakRig:
     def strike(self, *, may_kill: bool) -> None:
         faults = self.faults(may_kill=may_kill)
         [fault] = self._random.choices(list(faults), list(faults.values()))
+        before, asked = self.struck.copy(), time.monotonic_ns()
         fault()
+        [name] = self.struck - before
+        self.note(Event("fault", asked, time.monotonic_ns(), queue=name, seconds=_FELT_SECONDS))
         self._look_for_odd_ends()
+
+    def note(self, event: Event) -> None:
+        with self.history.open("ab") as file:
+            file.write(event.to_line())
 
     def _look_for_odd_ends(self) -> None:
         for command, process in self._running.items():
@@ -192,13 +203,11 @@ class SoakRig:
         asked = time.monotonic_ns()
         self._control.step(ahead_seconds)
         self._ahead_seconds = ahead_seconds
-        event = Event("clock", asked, time.monotonic_ns(), seconds=float(ahead_seconds))
-        with self.history.open("ab") as file:
-            file.write(event.to_line())
+        self.note(Event("clock", asked, time.monotonic_ns(), seconds=float(ahead_seconds)))
 
     def fill_the_disk(self) -> None:
         """Leave no block free for a while."""
-        self.struck["disk full"] += 1
+        self.struck[FULL] += 1
         free = os.statvfs(self.root.parent)
         with self._filler.open("wb") as filler:
             try:

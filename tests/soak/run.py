@@ -24,10 +24,10 @@ from typing import NamedTuple
 import click
 
 from tests.crash.load import LoadClient, client_at
-from tests.soak.bodies import DYING, MAX_RECEIVES, ORDERED, QUEUES, given_in
+from tests.soak.bodies import DYING, MAX_RECEIVES, ORDERED, PROMPT, QUEUES, given_in
 from tests.soak.checker import SoakViolation, judge
 from tests.soak.growth import Growth, Sample, growth_of
-from tests.soak.history import Event, Given, read_history
+from tests.soak.history import Event, read_history
 from tests.soak.rig import (
     GATEWAY,
     HOUR_SECONDS,
@@ -54,7 +54,7 @@ _BEGUN_BYTES = 20_000
 
 _LAST_HOURS = 3
 _DRAIN_SECONDS = 60
-_LONG_SECONDS = 100_000
+_LONG_SECONDS = 100_000.0
 _DISK_MEGABYTES = 1024
 MKFS_OPTIONS = ("-I", "256", "-N", "400000", "-m", "0")
 """Inodes that have room for times far ahead, which `preload.c` marks stamps with; and many. No room
@@ -106,15 +106,15 @@ def soak(
         finally:
             clients.kill()
         rig.set_clock(_LAST_HOURS * HOUR_SECONDS)
-        left = asyncio.run(_drain(rig.port))
+        asyncio.run(_drain(rig))
         odd = [*rig.odd_ends, *_set_aside(root), *_defects_in(folder)]
     finally:
         rig.stop()
     events = list(read_history(rig.history))
     return SoakOutcome(
         sum(len(each.given) for each in events if each.kind == "publish" and each.succeeded),
-        _answered(events), rig.struck, judge(events, left, ORDERED, KEEP_SECONDS),
-        growths, odd,
+        _answered(events), rig.struck,
+        judge(events, ORDERED, KEEP_SECONDS, {DYING: MAX_RECEIVES}, PROMPT), growths, odd,
     )  # fmt: skip
 
 
@@ -170,32 +170,39 @@ async def _make_queues(port: int) -> None:
             assert (await client.request("PUT", f"/{queue}{settings}")).status == 201
 
 
-async def _drain(port: int) -> list[Given]:
-    """All that is there once every lease and every delay is over."""
-    left: dict[str, list[Given]] = {queue: [] for queue in QUEUES}
+async def _drain(rig: SoakRig) -> None:
+    """Take all that is there once every lease and every delay is over, and note it."""
+    taken = dict.fromkeys(QUEUES, 0)
     deadline = time.monotonic() + _DRAIN_SECONDS
-    async with client_at(port) as client:
+    async with client_at(rig.port) as client:
         while True:
-            before = sum(map(len, left.values()))
+            before = sum(taken.values())
             for queue in QUEUES:
-                left[queue] += await _take_all(client, queue)
-            there = [await _what_is_there(client, queue, len(left[queue])) for queue in QUEUES]
+                taken[queue] += await _take_all(rig, client, queue)
+            there = [await _what_is_there(client, queue, taken[queue]) for queue in QUEUES]
             if not any(there):
-                return [given for each in left.values() for given in each]
-            if sum(map(len, left.values())) > before:
+                return
+            if sum(taken.values()) > before:
                 deadline = time.monotonic() + _DRAIN_SECONDS
             elif time.monotonic() > deadline:
                 raise RuntimeError(f"not all of it comes: {there}")
             await asyncio.sleep(0.1)
 
 
-async def _take_all(client: LoadClient, queue: str) -> list[Given]:
-    """Take what is ready."""
-    taken: list[Given] = []
+async def _take_all(rig: SoakRig, client: LoadClient, queue: str) -> int:
+    """Take what is ready, and return how much that is."""
+    taken = 0
     target = f"/{queue}/messages?max=1000&visibility={_LONG_SECONDS}"
-    while (answer := await client.request("GET", target)).status == 200:
-        taken += [given_in(json.loads(line)) for line in answer.body.splitlines()]
-    return taken
+    while True:
+        event = Event("left", time.monotonic_ns(), 0, None, queue, _LONG_SECONDS)
+        answer = await client.request("GET", target)
+        event.ended, event.status = time.monotonic_ns(), answer.status
+        if answer.status == 200:
+            event.given = [given_in(json.loads(line)) for line in answer.body.splitlines()]
+        rig.note(event)
+        if not event.given:
+            return taken
+        taken += len(event.given)
 
 
 async def _what_is_there(client: LoadClient, queue: str, taken: int) -> str:

@@ -39,11 +39,12 @@ class Lease(NamedTuple):
 class Story:
     """Each event with what it named: a token, or a lease."""
 
-    __slots__ = ("given", "guarded", "leases", "publishes", "releases", "removals")
+    __slots__ = ("given", "guarded", "leases", "left", "publishes", "releases", "removals")
 
     def __init__(self) -> None:
         self.publishes: tuple[tuple[Event, str], ...] = ()
         self.given: tuple[tuple[Event, str | None], ...] = ()
+        self.left: tuple[tuple[Event, str | None], ...] = ()
         self.leases: tuple[Lease, ...] = ()
         self.guarded: tuple[tuple[Event, str], ...] = ()
         self.removals: tuple[tuple[Event, str], ...] = ()
@@ -64,3 +65,7 @@ class Story:
         return min(
             (event for event, _ in self.given), key=lambda each: each.asked, default=None
         )  # fmt: skip
+
+    def seen(self) -> list[tuple[Event, str | None]]:
+        """Each answer that it was in, those of the end too, in order."""
+        return sorted((*self.given, *self.left), key=lambda each: each[0].asked)

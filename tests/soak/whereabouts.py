@@ -1,0 +1,73 @@
+"""Which queue each message came out of, compared with where it was sent and what was done to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from mq.names import DEAD_SUFFIX
+from tests.soak.evidence import Evidence
+from tests.soak.history import Event
+from tests.soak.order import may_be_late
+from tests.soak.story import Story
+
+
+def astray(evidence: Evidence, max_receives: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+    """Yield the ids of messages that came out of a queue in which they cannot have been, and why.
+    What was received `max_receives` times from a queue becomes a dead letter."""
+    unsure = {
+        queue: [
+            each
+            for each in evidence.receives
+            if each.queue == queue and (each.is_uncertain or may_be_late(each, evidence.steps))
+        ]
+        for queue in max_receives
+    }
+    for message_id, story in evidence.stories.items():
+        before: list[Event] = []
+        for event, token in story.seen():
+            home = evidence.sent.get(token or "")
+            if home is None:
+                continue  # It is a phantom, or torn.
+            where = f"given out at {event.ended} from {event.queue}"
+            if event.queue == home:
+                is_lost = bool(before) and not _may_be_back(event, before[-1], evidence.redrives)
+            elif event.queue == home + DEAD_SUFFIX and home in max_receives:
+                least = max_receives[home]
+                is_lost = not _may_have_died(story, event, before, unsure[home], least)
+            else:
+                is_lost = True
+            if is_lost:
+                yield message_id, f"sent to {home}, {where}"
+            before.append(event)
+
+
+def _may_be_back(event: Event, last: Event, redrives: Sequence[Event]) -> bool:
+    """Whether it did not leave its queue, or may have been brought back there."""
+    return event.queue == last.queue or event.asked <= last.ended or any(
+        (each.succeeded or each.is_uncertain)
+        and each.asked < event.ended and each.ended > last.asked
+        for each in redrives
+    )  # fmt: skip
+
+
+def _may_have_died(
+    story: Story, event: Event, before: Sequence[Event], unsure: Sequence[Event], least: int
+) -> bool:
+    """Whether it was there before, and has not been seen in its queue since; or was moved; or may
+    have been received often enough since then."""
+    since, alive = min((each.asked for each, _ in story.publishes), default=0), list(before)
+    while alive and alive[-1].queue != event.queue:
+        alive.pop()
+    if alive:
+        since = alive[-1].asked
+    received = len(before) - len(alive)
+    if alive and not received:
+        return True
+    if any(
+        each.kind == "move" and (each.succeeded or each.is_uncertain)
+        and since < each.ended and each.asked < event.ended
+        for each, _ in story.guarded
+    ):  # fmt: skip
+        return True
+    perhaps = sum(since < each.ended and each.asked < event.ended for each in unsure)
+    return received + perhaps >= least
