@@ -135,6 +135,25 @@ async def test_a_queue_that_is_made_again_forgets_dead_letters_though_the_clock_
         assert not (await line.send("1")).is_duplicate
 
 
+async def test_a_dead_letter_stays_known_though_the_clock_was_set_back_after_its_queue_was_made(
+    root: Path,
+) -> None:
+    async with fifo_on(root) as line:
+        await line.store.create_queue(DEAD_LINE)
+        await line.store.delete_queue(LINE)
+        work, hour_ns = line.store._work, 3_600 * SECOND_NS
+        work.clock_ns = work.ids._clock_ns = lambda: time.time_ns() + hour_ns
+        created = {"sqs.created": str(work.clock_ns() // SECOND_NS)}
+        dying = {"max-receives": "1", "dead-letters": DEAD_LINE}
+        await line.store.create_queue(LINE, await line.service.forgetting() | created | dying)
+        work.clock_ns = work.ids._clock_ns = time.time_ns
+        first = await line.send("1")
+        await line.show((await line.receive())[0])
+        assert names_in(root / "queues" / DEAD_LINE) == [first.message_id]
+    async with fifo_on(root) as line:
+        assert (await line.send("1")).message_id == first.message_id
+
+
 def _set_back(line: FifoLine) -> None:
     work = line.store._work
     work.clock_ns = work.ids._clock_ns = lambda: time.time_ns() - 3_600 * SECOND_NS
