@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from numbers import Real
 
 Data = bytes | bytearray | memoryview
@@ -15,6 +16,17 @@ def bytes_in(data: Data) -> memoryview:
     except TypeError:
         hint = "; encode() makes them" if isinstance(data, str) else ""
         raise TypeError(f"data: a message is bytes, not {type(data).__name__}{hint}") from None
+
+
+def text_of(path: str | os.PathLike[str]) -> str:
+    """Return the path of a queue as text. Raises TypeError."""
+    try:
+        text = os.fspath(path)
+    except TypeError:
+        text = None
+    if not isinstance(text, str):
+        raise TypeError(f"path {path!r}: give the path of a folder as text")
+    return text
 
 
 def check_seconds(argument: str, value: float) -> None:

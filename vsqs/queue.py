@@ -13,7 +13,7 @@ from typing import Self
 
 from mq.disk.files import Files
 from vsqs import protocol, visibility
-from vsqs.checks import Data, bytes_in, check_capacity, check_seconds
+from vsqs.checks import Data, bytes_in, check_capacity, check_seconds, text_of
 from vsqs.folder import FolderDropped, QueueFolder
 from vsqs.foreign import MAX_BODY_BYTES
 from vsqs.names import UNITS_PER_SECOND, Name, parse_id
@@ -55,14 +55,15 @@ class Queue:
     ) -> None:
         if unit is not None and unit not in UNITS_PER_SECOND:
             raise ValueError(f"unit {unit!r}: choose one of {', '.join(UNITS_PER_SECOND)}")
-        if not os.fspath(path):
+        text = text_of(path)
+        if not text:
             raise FileNotFoundError(errno.ENOENT, "the path of a queue is empty", path)
         check_capacity(capacity)
         self.path = path
         self.capacity = capacity
         self._sync = sync
         open_files = files or Files()
-        absolute = os.path.abspath(os.fspath(path))
+        absolute = os.path.abspath(text)
         refuse_planted_links(absolute)
         make_folders(open_files, absolute, sync)
         self._shared = SharedFolder(

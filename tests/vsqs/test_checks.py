@@ -55,3 +55,13 @@ def test_a_capacity_is_a_number_of_messages(
         Queue(tmp_path / "new", capacity)
 
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("path", [None, 5, b"new"])
+def test_a_path_is_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(TypeError, match=f"path {path!r}: give"):
+        Queue(path)
+
+    assert os.listdir(tmp_path) == []
