@@ -67,8 +67,13 @@ def end_line(members: str, body: bytes) -> bytes:
     try:
         text = body.decode()
     except UnicodeDecodeError:
-        return f'{{{members}"body_base64": "{b64encode(body).decode()}"}}\n'.encode()
+        return end_line_in_base64(members, body)
     return f'{{{members}"body": {encode_basestring(text)}}}\n'.encode()
+
+
+def end_line_in_base64(members: str, body: bytes) -> bytes:
+    """Return the line with the body in base64, whatever it is."""
+    return f'{{{members}"body_base64": "{b64encode(body).decode()}"}}\n'.encode()
 
 
 def _member(name: str, value: object) -> str:

@@ -18,7 +18,14 @@ from mq.command.pace import messages_text
 from mq.config import MAX_BATCH_LINES, MIB, SMALL_BODY_BYTES
 from mq.disk.files import Files
 from mq.errors import CommandFailed, ExitCode, InvalidBatch, InvalidRequest, MQError
-from mq.lines.ndjson import JSON_SPACE, Line, parse_line, write_line
+from mq.lines.ndjson import (
+    JSON_SPACE,
+    Line,
+    end_line,
+    end_line_in_base64,
+    parse_line,
+    write_members,
+)
 
 MAX_LINE_BYTES = 384 * MIB
 """The longest line that `import` takes: a body of the largest usual size in base64."""
@@ -87,14 +94,17 @@ def _write_batch(
 
 
 def exported(line: Line) -> bytes:
-    """Return the line of a message as `export` writes it."""
+    """Return the line of a message as `export` writes it. As text a control character takes six
+    bytes; a body whose line would then be too long for `import` is in base64."""
     fields = {
         "id": line.message_id,
         "content_type": line.content_type,
         "delay": line.delay_seconds,
         "properties": dict(line.properties) or None,
     }
-    return write_line(fields, line.body)
+    members = write_members(fields)
+    written = end_line(members, line.body)
+    return written if len(written) <= MAX_LINE_BYTES else end_line_in_base64(members, line.body)
 
 
 def flush(output: BinaryIO, files: Files) -> None:

@@ -190,3 +190,17 @@ def test_what_is_exported_is_imported_as_it_was(body: bytes) -> None:
 
     assert parse_line(written) == line
     assert written.count(b"\n") == 1
+
+
+def test_a_body_of_control_characters_is_not_too_long_for_an_import(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mq.lines.transfer.MAX_LINE_BYTES", 1000)
+    lines = [Line(bytes(300), MessageId("a-1"), "text/plain"), Line(b"x" * 500)]
+    imported: list[Line] = []
+
+    written = [exported(line) for line in lines]
+
+    assert list(put_in(io.BytesIO(b"".join(written)), imported.append, one_by_one)) == [1, 2]
+    assert imported == lines
+    assert [b"base64" in each for each in written] == [True, False]
