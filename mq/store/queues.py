@@ -143,12 +143,19 @@ def delete_queue(work: Workspace, queue: QueueName) -> Operation[None]:
 
 
 def begin_deletion(work: Workspace, queue: QueueName) -> Operation[None]:
-    """Do the first step of a deletion (`mq.spool.queue.queues`), which is durable on return."""
+    """Do the first step of a deletion (`mq.spool.queue.queues`), which is durable on return. It is
+    also durable if this raises QueueNotFound: the sync of who took it may not be over."""
     patience = with_queues(queue)
     begin = partial(_begin_deletion, work, queue)
+    begun = Unsynced((), (Folder.REMOVE,), implied=(Folder.QUEUES,))
     for _ in range(_DELETIONS + 1):
-        if (yield from _when_unlocked(patience, begin)):
-            yield Unsynced((), (Folder.REMOVE,), implied=(Folder.QUEUES,))
+        try:
+            is_begun = yield from _when_unlocked(patience, begin)
+        except QueueNotFound:
+            yield begun
+            raise
+        if is_begun:
+            yield begun
             return
         yield InWorker(queues.finish_deletion, work.spool, queue)
     raise _being_deleted(queue)

@@ -129,6 +129,16 @@ def delete_queue(scene: Scene, chance: Chance) -> None:
         clients.run(clients.delete("a"), clients.create("a"))
 
 
+def delete_twice(scene: Scene, chance: Chance) -> None:
+    """Two servers delete the same queue, one before the other one's barrier."""
+    clients = stock(scene, chance, ready=chance.randint(1, 2), leased=1)
+    others = PlayedClients(scene)
+    step_in_before(clients.files, "sync", lambda: others.run(others.delete("a")))
+    clients.run(clients.delete("a"))
+    clients.files.before = None
+    clients.run(clients.delete("a"))
+
+
 def delete_hindered(scene: Scene, chance: Chance) -> None:
     """One file of the queue cannot be moved at first; the rest is put away. A sweep, or who makes
     the queue again, ends the deletion."""

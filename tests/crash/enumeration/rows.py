@@ -13,6 +13,7 @@ from tests.crash.enumeration.acting import Chance
 from tests.crash.enumeration.ending import (
     delete_hindered,
     delete_queue,
+    delete_twice,
     first_start,
     make_queue,
     make_queue_with_settings,
@@ -114,6 +115,7 @@ ROWS = (
     Row("delete a queue", delete_queue),
     Row("delete a queue, no renames without replacing", delete_queue, OLD),
     Row("delete a queue, a move fails", delete_hindered),
+    Row("delete a queue, by two servers", delete_twice),
     Row("purge a queue", purge),
     Row("purge a queue, what is ready", purge_ready),
     Row("purge a queue, by its folder", purge_folder),
