@@ -92,7 +92,7 @@ def test_a_value_of_printable_ascii_is_kept(value: str) -> None:
 
 
 @pytest.mark.parametrize("value", NO_VALUES)
-def test_a_value_that_a_header_cannot_carry_is_refused_and_its_name_told(value: str) -> None:
+def test_a_value_that_a_header_cannot_carry_is_refused_by_its_name(value: str) -> None:
     with pytest.raises(InvalidRequest, match="X-Meta-Shop"):
         check_properties([("ce-id", "1"), ("X-Meta-Shop", value)])
 

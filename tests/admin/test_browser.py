@@ -100,7 +100,7 @@ def test_a_queue_is_made_and_deleted_only_with_its_name(browser: Browser, writab
     assert not (writable.root / "queues" / "orders").exists()
 
 
-def test_what_the_server_refuses_is_told(browser: Browser, writable: Server) -> None:
+def test_what_the_server_refuses_is_shown(browser: Browser, writable: Server) -> None:
     browser.open(page_of(writable))
     browser.find("#new-queue").send_keys("a b")
     browser.click("#make-queue button")

@@ -27,7 +27,7 @@ from tests.support.scraping import Scrape, scrape
 from tests.support.wire import Wire
 
 
-def told(found: Scrape, name: str, queue: str) -> float:
+def count_of(found: Scrape, name: str, queue: str) -> float:
     return found.value(f"mq_queue_messages_{name}_total", queue=queue)
 
 
@@ -69,11 +69,11 @@ def test_each_queue_has_its_own_figures_whoever_did_it(
         "a": {"published": 2, "received": 3, "redelivered": 2, "removed": 1, "dead_lettered": 1},
         "b": {"published": 2, "moved": 1, "dead_lettered": 1},
     }
-    wait_until(lambda: told(scrape(server.admin_port), "expired", "b") == 1, 30)
+    wait_until(lambda: count_of(scrape(server.admin_port), "expired", "b") == 1, 30)
     found = scrape(server.admin_port)
     for queue, figures in expected.items():
         for name, figure in figures.items():
-            assert told(found, name, queue) == figure, (queue, name)
+            assert count_of(found, name, queue) == figure, (queue, name)
     assert_totals(found)
 
 
@@ -122,7 +122,7 @@ def test_a_mover_counts_as_many_and_the_others_together() -> None:
     assert counts.redelivered == MAX_METRIC_QUEUES + 3
 
 
-def test_what_the_mover_counts_of_a_queue_without_own_figures_is_told_with_the_others() -> None:
+def test_what_the_mover_counts_of_a_queue_without_own_figures_is_counted_with_the_others() -> None:
     """A series never changes its name: one that the mover alone knows gets its own while there is
     room, and keeps it."""
     counts, mover = OperationCounts(), MoverCounts()
@@ -228,7 +228,7 @@ def test_a_gateway_that_is_started_again_goes_on_with_its_figures() -> None:
             assert len(tally.counts.requests()) == number + 1
 
 
-def test_a_gateway_with_more_queues_than_are_told_counts_the_others_together() -> None:
+def test_a_gateway_with_more_queues_than_it_shows_counts_the_others_together() -> None:
     shared = GatewayCounts()
     for _ in range(2):
         counts = OperationCounts(shared)
@@ -241,7 +241,7 @@ def test_a_gateway_with_more_queues_than_are_told_counts_the_others_together() -
     assert counts.total("published") == 2 * (MAX_METRIC_QUEUES + 3)
 
 
-def test_kinds_of_requests_that_no_room_is_left_for_are_counted_and_not_told() -> None:
+def test_kinds_of_requests_that_no_room_is_left_for_are_counted_and_not_shown() -> None:
     shared = GatewayCounts()
     durations = Durations(shared)
     for status in range(1000):

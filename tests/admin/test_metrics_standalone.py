@@ -25,7 +25,7 @@ def server(start_server: Callable[..., Server]) -> Server:
     return start_server("--standalone", "--admin=127.0.0.1:0", "--max-receives=2", "--keep=0")
 
 
-def told(server: Server) -> dict[str, float]:
+def totals(server: Server) -> dict[str, float]:
     found = scrape(server.admin_port)
     return {name: found.value(f"mq_messages_{name}_total") for name in NAMES}
 
@@ -58,7 +58,7 @@ def test_a_standalone_server_tells_what_its_children_do(
     let_one_die(wire)
     assert wire.remove("q", wire.publish("q")).status == 202
 
-    wait_until(lambda: told(server) == {"redelivered": 1, "dead_lettered": 1, "reaped": 1}, 30)
+    wait_until(lambda: totals(server) == {"redelivered": 1, "dead_lettered": 1, "reaped": 1}, 30)
     found = scrape(server.admin_port)
     assert found.value("mq_reaper_kept_files") == 0
     assert found.value("mq_mover_moved_total") == 0
@@ -69,7 +69,7 @@ def test_a_standalone_server_tells_what_its_children_do(
     wait_until(lambda: child(server, "mq_mover") not in (None, mover), 30)
     let_one_die(wire)
 
-    wait_until(lambda: told(server) == {"redelivered": 2, "dead_lettered": 2, "reaped": 1}, 30)
+    wait_until(lambda: totals(server) == {"redelivered": 2, "dead_lettered": 2, "reaped": 1}, 30)
 
 
 def test_what_the_server_gives_back_itself_is_in_the_same_figure(
@@ -83,7 +83,7 @@ def test_what_the_server_gives_back_itself_is_in_the_same_figure(
     released = wire.request("GET", f"/q/messages?id={message_id}&visibility=0", if_match=lease)
 
     assert released.status < 300
-    assert told(server)["redelivered"] == 1
+    assert totals(server)["redelivered"] == 1
 
 
 def gateways_of(server: Server) -> list[str]:
@@ -109,7 +109,7 @@ def test_a_standalone_server_tells_what_its_gateway_does(
         sqs.purge_queue(QueueUrl=f"{url}-not-there")
     connect(server).publish(queue)
 
-    def assert_told(published: int, sent: int) -> None:
+    def assert_counted(published: int, sent: int) -> None:
         found = scrape(server.admin_port)
         assert found.value("mq_messages_published_total") == published
         assert found.value("mq_queue_messages_published_total", queue=queue) == published
@@ -121,7 +121,7 @@ def test_a_standalone_server_tells_what_its_gateway_does(
             assert found.value(f"{name}_count", **labels) == number
             assert found.value(f"{name}_sum", **labels) > 0
 
-    assert_told(published=3, sent=2)
+    assert_counted(published=3, sent=2)
     gateway = child(server, "mq_sqs")
     assert gateway is not None
     os.kill(gateway, signal.SIGKILL)
@@ -130,7 +130,7 @@ def test_a_standalone_server_tells_what_its_gateway_does(
         QueueUrl=url, MessageBody="b"
     )
 
-    assert_told(published=4, sent=3)
+    assert_counted(published=4, sent=3)
 
 
 def test_a_server_alone_tells_nothing_of_a_reaper(start_server: Callable[..., Server]) -> None:

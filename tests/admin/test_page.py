@@ -112,7 +112,7 @@ def test_a_viewer_is_told_why_the_server_is_not_ready(start_server: Callable[...
             assert "(--min-free)" in viewer.next()[1]["trouble"]
 
 
-def test_a_queue_that_is_gone_is_told_of(admin: Server, wire_of: Wire) -> None:
+def test_a_viewer_hears_of_a_queue_that_is_gone(admin: Server, wire_of: Wire) -> None:
     with closing(Viewer(admin.admin_port)) as viewer:
         viewer.next()
         wire_of.request("DELETE", "/orders")
@@ -242,7 +242,7 @@ def test_nginx_is_asked_to_pass_events_on_at_once(admin_wire: Wire) -> None:
     assert admin_wire.request("HEAD", "/events").headers["x-accel-buffering"] == "no"
 
 
-def test_however_many_watch_health_is_told(admin: Server, admin_wire: Wire) -> None:
+def test_however_many_watch_health_is_served(admin: Server, admin_wire: Wire) -> None:
     viewers = [Viewer(admin.admin_port) for _ in range(MAX_VIEWERS)]
     for viewer in viewers:
         viewer.next()

@@ -54,7 +54,7 @@ WRONG: dict[str, Callable[[Any], object]] = {
 
 
 @pytest.mark.parametrize("told", WRONG)
-def test_an_argument_of_the_wrong_type_is_told_by_its_name(orders: Queue, told: str) -> None:
+def test_an_argument_of_the_wrong_type_is_reported_by_its_name(orders: Queue, told: str) -> None:
     with pytest.raises(TypeError, match=told):
         WRONG[told](orders)
 
@@ -115,7 +115,7 @@ def test_a_content_type_that_http_cannot_carry_is_refused(orders: Queue, content
      ({"timeout_seconds": None}, "timeout_seconds=None: give seconds as a number"),
      ({"retry_seconds": "5"}, "retry_seconds='5': give seconds as a number")],
 )  # fmt: skip
-def test_what_a_client_is_made_with_is_told_by_its_name(
+def test_what_a_client_is_made_with_is_reported_by_its_name(
     connect_client: Callable[..., Client], given: dict[str, Any], told: str
 ) -> None:
     with pytest.raises(TypeError, match=told):

@@ -49,8 +49,10 @@ OPERATIONS: dict[str, Operation] = {
     "settings": lambda queue: queue.settings(),
     "publish": lambda queue: queue.publish("tea", delay=0.5, message_id=ID),
     "publish many": lambda queue: len(queue.publish_many(["one", b"two"])),
-    "receive": lambda queue: told(queue.receive(wait=1.5, visibility=30)),
-    "receive many": lambda queue: [told(each) for each in queue.receive_many(5, visibility=0.25)],
+    "receive": lambda queue: fields_of(queue.receive(wait=1.5, visibility=30)),
+    "receive many": lambda queue: [
+        fields_of(each) for each in queue.receive_many(5, visibility=0.25)
+    ],
     "peek": lambda queue: queue.peek(3, after=ID),
     "peek at hidden ones": lambda queue: queue.peek(3, ID, state="leased"),
     "remove": lambda queue: queue.remove(ID),
@@ -83,7 +85,7 @@ ANSWERS: dict[str, tuple[int, dict[str, str], str]] = {
 }
 
 
-def told(message: Any) -> object:
+def fields_of(message: Any) -> object:
     if message is None:
         return None
     return message.id, message.body, message.content_type, message.receive_count, message.visible_at

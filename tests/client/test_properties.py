@@ -88,7 +88,7 @@ def test_too_many_are_refused_by_the_server_which_names_the_limit(orders: Queue)
         assert caught.value.problem.status == 431
 
 
-def test_how_many_are_too_long_for_headers_is_told_and_lines_have_all(
+def test_how_many_are_too_long_for_headers_is_counted_and_lines_have_all(
     orders: Queue, server: Server
 ) -> None:
     """Another process than the server may store them."""

@@ -34,7 +34,7 @@ def test_a_duration_is_read_at_a_glance(seconds: float, text: str) -> None:
         (5, 5, 0.0, ["0/s"]),
     ],
 )
-def test_the_time_left_is_told_where_it_is_known(
+def test_the_time_left_is_shown_where_it_is_known(
     done: int, left: int | None, seconds: float, texts: list[str]
 ) -> None:
     assert pace_texts(done, left, seconds) == texts

@@ -85,7 +85,7 @@ async def test_an_operation_goes_on_after_its_pause(run: Run) -> None:
     assert await run(work()) == "went on"
 
 
-async def test_the_outcome_of_each_is_told(run: Run) -> None:
+async def test_each_gets_its_own_outcome(run: Run) -> None:
     def one(number: int) -> Operation[int]:
         yield Unsynced((), (Folder.NEW,))
         if number == 1:

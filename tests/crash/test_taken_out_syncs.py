@@ -176,7 +176,7 @@ def test_a_redundant_sync_is_needed_without_the_other_one(
     assert still_redundant == []
 
 
-def test_what_is_broken_is_told_of_each_run_that_comes_to_it(
+def test_what_is_broken_is_reported_of_each_run_that_comes_to_it(
     sight: Sight, seen: dict[str, list[Run]]
 ) -> None:
     """Which of two runs comes to a state first may depend on the order of threads."""

@@ -110,7 +110,7 @@ def test_ls_reaches_an_admin_listener_with_tls_beside_a_socket(
     assert by_socket.ok("ls", "--admin", f"https://{admin}").out == b""
 
 
-def test_a_url_with_a_path_is_told_to_drop_it(server: Server) -> None:
+def test_a_url_with_a_path_is_refused_with_the_one_to_use(server: Server) -> None:
     refused = Ctl("--url", f"{server.url}/orders")("recv", "orders")
 
     told = f"{server.url}/orders is a port of MQ, but it has nothing at /orders; leave the path out"

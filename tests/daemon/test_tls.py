@@ -240,7 +240,7 @@ def test_refusals_of_start_name_the_file(tmp_path: Path, pair: Pair) -> None:
     assert "--cert and --key belong together" in refusal.line
 
 
-def test_key_that_others_may_read_is_told(
+def test_a_key_that_others_may_read_is_reported(
     start_server: Callable[..., Server], tmp_path: Path
 ) -> None:
     pair = make_certificate(tmp_path, "open")

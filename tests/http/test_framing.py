@@ -272,7 +272,7 @@ def test_a_request_that_came_with_a_broken_one_is_answered_and_done_or_neither(
     assert statuses == [201] * len(files_of(server, queue)) + [400]
 
 
-def test_an_error_of_framing_is_told_before_the_end(wire: Wire, queue: str) -> None:
+def test_an_error_of_framing_is_answered_before_the_end(wire: Wire, queue: str) -> None:
     head = f"POST /{queue}/messages HTTP/1.1\r\nHost: mq\r\nTransfer-Encoding: chunked\r\n\r\n"
 
     wire.send(head.encode(), b"5;e=%b" % LONG[: MAX_HEAD_BYTES + 100])

@@ -258,7 +258,7 @@ async def test_what_is_handed_over_to_nobody_is_given_back(root: Path) -> None:
         assert site.way.taken[-1] == "drop"
 
 
-async def test_an_overloaded_disk_is_told_the_usual_way(
+async def test_an_overloaded_disk_is_answered_the_usual_way(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with site_on(root) as site:

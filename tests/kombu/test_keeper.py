@@ -163,7 +163,7 @@ def test_closing_ends_though_the_server_is_gone(
     assert consumed.channel.closed
 
 
-def test_what_is_not_settled_in_time_is_told(
+def test_what_is_not_settled_in_time_is_reported(
     connect: Connect,
     start_server: Callable[..., Server],
     queue: str,

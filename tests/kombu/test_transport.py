@@ -42,7 +42,7 @@ def test_the_event_loop_of_a_worker_is_told_and_never_waits(
     hub.close()
 
 
-def test_a_server_that_is_not_there_is_told_at_once() -> None:
+def test_a_missing_server_is_reported_at_once() -> None:
     with pytest.raises(NoAnswer) as raised:
         Connection("mq://127.0.0.1:1").connect()
 

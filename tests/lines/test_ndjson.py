@@ -75,7 +75,7 @@ def test_a_long_body_is_no_structure(text: str) -> None:
     ['"%s": 1', '"id": "%s"', '"properties": {"%s": "1"}', '"properties": {"%s": 1}',
      '"%s": 1, "%s": 2'],
 )  # fmt: skip
-def test_a_name_of_megabytes_is_not_told_whole(members: str) -> None:
+def test_a_name_of_megabytes_is_not_repeated_whole(members: str) -> None:
     """JSON has six bytes for each of its letters: writing them kept other requests waiting."""
     line = f'{{"body": "a", {members.replace("%s", "é" * MIB)}}}'.encode()
 

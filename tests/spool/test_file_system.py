@@ -59,38 +59,38 @@ def test_a_mount_of_any_name_hides_no_other(tmp_path: Path, name: str) -> None:
 
 
 @pytest.fixture
-def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], list[str]]:
-    """What is told of a root where `tmp_path/tmp` is the folder for temporary files."""
+def warnings_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], list[str]]:
+    """The warnings of a root where `tmp_path/tmp` is the folder for temporary files."""
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr("mq.spool.file_system._TEMPORARY", (str(tmp_path / "tmp"),))
 
-    def tell(root: Path) -> list[str]:
+    def find(root: Path) -> list[str]:
         spool, file_system = open_root(root, 0o700, Files())
         spool.close()
         return [each for each in file_system.warnings if "--root" in each]
 
-    return tell
+    return find
 
 
 def test_a_root_that_the_system_may_empty_is_warned_of(
-    tmp_path: Path, told: Callable[[Path], list[str]]
+    tmp_path: Path, warnings_of: Callable[[Path], list[str]]
 ) -> None:
     """The default root is in such a folder."""
-    [warning] = told(tmp_path / "tmp" / "mq")
+    [warning] = warnings_of(tmp_path / "tmp" / "mq")
 
     assert warning.startswith(f"many systems empty {tmp_path}/tmp when they boot")
-    assert told(tmp_path / "mq") == []
+    assert warnings_of(tmp_path / "mq") == []
 
 
 @needs_root
 def test_what_is_mounted_in_a_folder_that_is_emptied_stays(
-    tmp_path: Path, told: Callable[[Path], list[str]]
+    tmp_path: Path, warnings_of: Callable[[Path], list[str]]
 ) -> None:
     mounted = tmp_path / "tmp" / "disk"
     mounted.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "mq-disk", mounted], check=True)
     try:
-        assert told(mounted / "mq") == []
+        assert warnings_of(mounted / "mq") == []
     finally:
         subprocess.run(["umount", mounted], check=True)
 

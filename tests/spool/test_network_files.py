@@ -234,7 +234,7 @@ def test_a_sync_of_everything_syncs_each_folder_and_file_that_was_changed(
     assert {path.stat().st_ino for path in tmp_path.glob("folder*/old")} <= files.synced
 
 
-def test_a_failed_sync_of_a_closed_file_is_told_once(tmp_path: Path, folder: int) -> None:
+def test_a_failed_sync_of_a_closed_file_is_reported_once(tmp_path: Path, folder: int) -> None:
     files = SyncedFiles(tmp_path)
     new = files.create(folder, "new", 0o600)
     files.write(new, b"new")

@@ -278,7 +278,7 @@ def test_attribute_that_cannot_be_written_just_now_is_no_reason_to_do_without(ro
         _open(root, files)
 
 
-def test_file_system_in_memory_is_told(memory: Path) -> None:
+def test_a_file_system_in_memory_is_reported(memory: Path) -> None:
     file_system = _open(memory / "root")
 
     assert file_system.is_in_memory

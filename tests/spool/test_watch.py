@@ -37,7 +37,7 @@ def _last(watch: Watch) -> list[tuple[str, str, Change]]:
     return [(folder, name, change) for folder, change, names in told for name in names]
 
 
-def test_files_that_come_and_go_are_told_in_order(folder: Path, watch: Watch) -> None:
+def test_files_that_come_and_go_are_reported_in_order(folder: Path, watch: Watch) -> None:
     elsewhere = write_message(folder.parent / "1")
 
     inside = elsewhere.rename(folder / "1")
@@ -54,7 +54,7 @@ def test_files_that_come_and_go_are_told_in_order(folder: Path, watch: Watch) ->
     assert watch.read() == []
 
 
-def test_whole_moves_are_told_though_the_kernel_tells_them_in_halves(
+def test_whole_moves_are_reported_though_the_kernel_reports_halves(
     folder: Path, watch: Watch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one_event_at_a_time(monkeypatch)
@@ -76,7 +76,7 @@ def test_whole_moves_are_told_though_the_kernel_tells_them_in_halves(
     ]
 
 
-def test_changed_stamps_are_told_where_they_are_asked_for(folder: Path, watch: Watch) -> None:
+def test_changed_stamps_are_reported_where_they_are_asked_for(folder: Path, watch: Watch) -> None:
     message = write_message(folder / "1")
     watch.read()
 
@@ -88,7 +88,7 @@ def test_changed_stamps_are_told_where_they_are_asked_for(folder: Path, watch: W
     assert _changes(watch) == [("1", Change.CHANGED)]
 
 
-def test_folder_that_is_moved_or_deleted_is_told(folder: Path, watch: Watch) -> None:
+def test_a_folder_that_is_moved_or_deleted_is_reported(folder: Path, watch: Watch) -> None:
     moved = folder.rename(folder.with_name("elsewhere"))
     assert ("", Change.FOLDER_WENT) in _changes(watch)
 
@@ -106,7 +106,7 @@ def test_folder_made_again_is_watched_under_its_old_key(folder: Path, watch: Wat
     assert ("1", Change.CAME) in _changes(watch)
 
 
-def test_what_happened_in_a_dropped_folder_is_not_told(folder: Path, watch: Watch) -> None:
+def test_what_happened_in_a_dropped_folder_is_not_reported(folder: Path, watch: Watch) -> None:
     write_message(folder / "1")
 
     watch.drop("orders")

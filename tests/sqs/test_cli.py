@@ -60,7 +60,7 @@ def test_a_wrong_flag_is_refused(flag: str) -> None:
     assert flag.partition("=")[0] in done.stderr
 
 
-def test_health_and_metrics_are_told(start_gateway: Callable[..., Server]) -> None:
+def test_health_and_metrics_are_served(start_gateway: Callable[..., Server]) -> None:
     server = start_gateway("--admin=127.0.0.1:0")
     sqs = client_of(server)
     sqs.send_message(QueueUrl=make_url(sqs), MessageBody="a")

@@ -95,9 +95,9 @@ OTHERS = {
     "UnknownOperation": "of the query protocol alone, and of GET: tests/sqs/test_faults.py",
     "MissingAction": "of the query protocol alone: JSON names an operation, or is not JSON",
     "MessageNotInflight": "of a message that came back: tests/sqs/operations/test_receipts.py",
-    "RequestTimeout": "test_a_body_that_does_not_come_is_told_so",
-    "InternalError": "test_a_defect_is_told_as_one",
-    "ServiceUnavailable": "test_a_full_queue_is_told_so",
+    "RequestTimeout": "test_a_body_that_does_not_come_is_a_request_timeout",
+    "InternalError": "test_a_defect_is_answered_as_one",
+    "ServiceUnavailable": "test_a_full_queue_is_answered_as_one",
 }
 
 
@@ -113,7 +113,7 @@ def assert_both(name: str, told: list[Told]) -> None:
 
 
 @pytest.mark.parametrize("name", MET)
-def test_an_error_of_any_gateway_is_told_in_both_protocols(gateway: Server, name: str) -> None:
+def test_an_error_of_any_gateway_is_answered_in_both_protocols(gateway: Server, name: str) -> None:
     assert_both(name, MET[name](gateway))
 
 
@@ -142,7 +142,9 @@ def _told(answer: Answer) -> Told:
     return Told(answer.status, "", "", "", cast(Any, dict(lines)), body)
 
 
-def test_a_body_that_does_not_come_is_told_so(start_gateway: Callable[..., Server]) -> None:
+def test_a_body_that_does_not_come_is_a_request_timeout(
+    start_gateway: Callable[..., Server],
+) -> None:
     server = start_gateway("--body-timeout=1")
     head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n%s\r\n{"
 
@@ -151,7 +153,7 @@ def test_a_body_that_does_not_come_is_told_so(start_gateway: Callable[..., Serve
     assert_both("RequestTimeout", told)
 
 
-def test_a_full_queue_is_told_so(start_gateway: Callable[..., Server]) -> None:
+def test_a_full_queue_is_answered_as_one(start_gateway: Callable[..., Server]) -> None:
     server = start_gateway("--max-queue-messages=1")
     ask_json(server, "CreateQueue", {"QueueName": "a"})
     values = {"QueueUrl": "/0/a", "MessageBody": "a"}
@@ -160,7 +162,7 @@ def test_a_full_queue_is_told_so(start_gateway: Callable[..., Server]) -> None:
     assert_both("ServiceUnavailable", ask_both(server, "SendMessage", values))
 
 
-async def test_a_defect_is_told_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_defect_is_answered_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(http: object) -> None:
         raise RuntimeError("a secret of ours")
 
@@ -213,7 +215,7 @@ def changed(name: str, sent: Sent) -> Sent:
 
 
 @pytest.mark.parametrize("name", SIGNED)
-def test_an_error_of_a_signature_is_told_in_both_protocols(guarded: Server, name: str) -> None:
+def test_an_error_of_a_signature_is_answered_in_both_protocols(guarded: Server, name: str) -> None:
     whose = "nobody" if name == "InvalidClientTokenId" else "till"
     told = []
     for headers, body in ((JSON_LIST, b"{}"), (FORM, LIST)):

@@ -123,7 +123,7 @@ def test_an_error_has_its_name_and_code_in_both_protocols(
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_queue_that_is_not_there_is_told_first(
+def test_a_missing_queue_is_reported_first(
     gateway: Server, operation: str, values: dict[str, Any]
 ) -> None:
     for told in ask_both(gateway, operation, {"QueueUrl": "/0/not-there", **values}):

@@ -51,7 +51,7 @@ async def test_what_a_task_has_missed_is_not_made_up_for(
     assert naps == pytest.approx([0.25] * 8)
 
 
-async def test_what_was_moved_since_the_note_was_written_is_told(
+async def test_what_was_moved_since_the_note_was_written_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The note is written about once a second, and this second never ends."""

@@ -155,7 +155,7 @@ async def test_a_message_that_does_not_say_where_it_died_ends_the_task(tmp_path:
 
 
 @pytest.mark.parametrize("target", [None, ORDERS])
-async def test_a_message_whose_id_is_taken_stays_and_is_told(
+async def test_a_message_whose_id_is_taken_stays_and_is_reported(
     tmp_path: Path, target: QueueName | None
 ) -> None:
     async with tasks_on(tmp_path) as (store, tasks):

@@ -68,7 +68,7 @@ def test_what_goes_either_way_is_answered_alike(gateway: Server, sqs: Any) -> No
         assert each["MessageAttributes"]["b"]["BinaryValue"] == b"\0\1"
 
 
-def test_what_the_store_refuses_is_told_by_the_usual_way(
+def test_what_the_store_refuses_is_answered_by_the_usual_way(
     start_gateway: Callable[..., Server],
 ) -> None:
     server = start_gateway("--max-queue-messages=1")
@@ -159,7 +159,7 @@ def test_a_batch_of_deletions_is_answered_alike(
     assert ask(gateway, b"DeleteMessageBatch", {**values, "QueueUrl": "gone"}, *more)[0] == 400
 
 
-def test_a_deletion_in_a_queue_that_is_gone_is_told_by_the_usual_way(
+def test_a_deletion_in_a_queue_that_is_gone_is_answered_by_the_usual_way(
     gateway: Server, sqs: Any
 ) -> None:
     url = make_url(sqs)

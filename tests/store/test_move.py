@@ -139,7 +139,7 @@ async def test_what_was_moved_before_the_disk_broke_counts(root: Path) -> None:
         assert (await drain(store, DEAD), await drain(store)) == ([first], [second])
 
 
-async def test_a_failed_sync_is_told_and_the_move_may_be_tried_again(disk: Path) -> None:
+async def test_a_failed_sync_is_reported_and_the_move_may_be_tried_again(disk: Path) -> None:
     files = WatchedFiles()
     async with store_on(disk, files) as store:
         await with_dead(store)

@@ -45,7 +45,7 @@ async def test_a_file_in_the_place_of_purged_messages_is_named(store: Store, roo
     assert await drain(store) == [message]
 
 
-async def test_a_disk_without_room_for_a_folder_is_told_with_the_way_out(root: Path) -> None:
+async def test_a_disk_without_room_for_a_folder_is_reported_with_the_way_out(root: Path) -> None:
     files = WatchedFiles()
     async with store_on(root, files) as store:
         await store.create_queue(ORDERS)

@@ -57,7 +57,7 @@ async def test_what_is_received_or_passed_stays(tmp_path: Path) -> None:
         assert await drain(store, DEAD) == [ids[1]]
 
 
-async def test_what_cannot_go_is_told_and_keeps_no_other_from_going(tmp_path: Path) -> None:
+async def test_what_cannot_go_is_reported_and_keeps_no_other_from_going(tmp_path: Path) -> None:
     async with store_on(tmp_path) as store:
         first, second = await bury(store, ORDERS, ORDERS)
         await publish_as(store, b"another", message_id=first)
@@ -88,7 +88,7 @@ async def test_a_queue_that_is_gone_is_named(tmp_path: Path) -> None:
         assert (await store.describe_queue(DEAD)).ready == 1
 
 
-async def test_a_failed_sync_is_told_and_the_redrive_may_be_tried_again(tmp_path: Path) -> None:
+async def test_a_failed_sync_is_reported_and_the_redrive_may_be_tried_again(tmp_path: Path) -> None:
     files = WatchedFiles()
     async with store_on(tmp_path, files) as store:
         ids = await bury(store, ORDERS, ORDERS)

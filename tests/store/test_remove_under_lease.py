@@ -59,9 +59,9 @@ def play(operation: Operation[Any]) -> tuple[list[object], object]:
         try:
             need = operation.send(answer)
         except StopIteration as stop:
-            return needs, _told(stop.value)
+            return needs, _as_value(stop.value)
         except Exception as error:
-            return needs, _told(error)
+            return needs, _as_value(error)
         answer = None
         if isinstance(need, FileCalls):
             (answer,) = make_calls([need])
@@ -72,9 +72,9 @@ def play(operation: Operation[Any]) -> tuple[list[object], object]:
             return needs, type(need).__name__
 
 
-def _told(outcome: object) -> object:
+def _as_value(outcome: object) -> object:
     if isinstance(outcome, list):
-        return [_told(each) for each in outcome]
+        return [_as_value(each) for each in outcome]
     return (type(outcome), str(outcome)) if isinstance(outcome, Exception) else outcome
 
 

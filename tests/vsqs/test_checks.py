@@ -28,7 +28,7 @@ NOT_NUMBERS: dict[str, Callable[[Queue], object]] = {
 
 
 @pytest.mark.parametrize("told", OF_WRONG_TYPES)
-def test_an_argument_of_the_wrong_type_is_told_by_its_name(tmp_path: Path, told: str) -> None:
+def test_an_argument_of_the_wrong_type_is_reported_by_its_name(tmp_path: Path, told: str) -> None:
     with Queue(tmp_path) as queue, pytest.raises(TypeError, match=told):
         OF_WRONG_TYPES[told](queue)
 
@@ -36,7 +36,7 @@ def test_an_argument_of_the_wrong_type_is_told_by_its_name(tmp_path: Path, told:
 
 
 @pytest.mark.parametrize("told", NOT_NUMBERS)
-def test_seconds_without_a_value_are_told_by_their_name(tmp_path: Path, told: str) -> None:
+def test_seconds_without_a_value_are_reported_by_their_name(tmp_path: Path, told: str) -> None:
     with Queue(tmp_path) as queue:
         queue.publish(b"first")
         with pytest.raises(ValueError, match=told):

@@ -61,7 +61,7 @@ def test_a_body_comes_from_stdin_or_a_file(folder: Path, tmp_path: Path) -> None
     assert_refused(vsqs("publish", folder, "a", "-f", "-"), ExitCode.USAGE, "two bodies")
 
 
-def test_a_body_that_cannot_be_read_is_told(folder: Path) -> None:
+def test_a_body_that_cannot_be_read_is_reported(folder: Path) -> None:
     # Nothing is mapped at the beginning of a process.
     done = vsqs("publish", folder, "-f", "/proc/self/mem")
 

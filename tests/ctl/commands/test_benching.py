@@ -53,7 +53,7 @@ def test_each_phase_has_its_figures(bench: Ctl, server: Server) -> None:
     assert queues_of(server) == []
 
 
-def test_a_terminal_is_told_first_what_is_measured(server: Server) -> None:
+def test_a_terminal_shows_first_what_is_measured(server: Server) -> None:
     ours, theirs = os.openpty()
     os.set_blocking(ours, False)  # No line at all is a failure too.
     command = [sys.executable, "-m", "mq.ctl", *FEW, f"--url={server.url}"]

@@ -88,7 +88,7 @@ def test_the_line_says_what_is_known(
     assert progress_text("x", done, total, seconds) == text
 
 
-def test_an_interrupt_is_told_of_and_goes_on() -> None:
+def test_an_interrupt_is_reported_and_goes_on() -> None:
     said = []
 
     with pytest.raises(KeyboardInterrupt), said_when_interrupted(lambda: said.append(1)):

@@ -225,7 +225,7 @@ def test_clients_that_send_batches_at_once_all_get_theirs(
     assert wire.count(queue) == (600, 0)
 
 
-def test_a_batch_without_room_is_told_how_much_there_is(wire: Wire, queue: str) -> None:
+def test_a_batch_without_room_is_refused_with_how_much_there_is(wire: Wire, queue: str) -> None:
     wire.request("PUT", f"/{queue}?max-messages=3")
     wire.publish(queue)
 

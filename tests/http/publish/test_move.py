@@ -126,7 +126,7 @@ def test_an_id_that_is_given_twice_counts_once(wire: Wire, queue: str, source: s
     assert moved(move(wire, queue, source, f"&id={message_id}&id={message_id}")) == 1
 
 
-def test_some_that_cannot_be_moved_are_told_and_the_others_go(
+def test_some_that_cannot_be_moved_are_reported_and_the_others_go(
     wire: Wire, queue: str, source: str
 ) -> None:
     good = wire.publish(source)

@@ -121,7 +121,7 @@ def test_looking_changes_nothing_on_disk(server: Server, wire: Wire, queue: str)
 
 
 @pytest.mark.parametrize("size", [10, 100_000])
-def test_damage_is_told_of(server: Server, wire: Wire, queue: str, size: int) -> None:
+def test_damage_is_shown(server: Server, wire: Wire, queue: str, size: int) -> None:
     message_id = delayed(wire, queue, b"b" * size)
     path = server.root / "delay" / f"{queue}:{message_id}"
     times = path.stat()

@@ -54,7 +54,7 @@ def _reading(site: UrlSite) -> dict[str, str]:
     return {name: value for name, value in site.options.items() if name != "staging"}
 
 
-def test_a_damaged_message_of_the_staging_is_set_aside_and_told(
+def test_a_damaged_message_of_the_staging_is_set_aside_and_reported(
     site: UrlSite, open_in: Callable[..., Spool]
 ) -> None:
     spool = open_in("out")

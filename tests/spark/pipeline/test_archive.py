@@ -47,7 +47,7 @@ def test_a_batch_that_was_reported_before_it_had_messages_is_counted() -> None:
     assert (counter.messages, counter.waiting) == (5, None)
 
 
-def test_a_lag_that_is_not_told_is_not_known() -> None:
+def test_a_lag_that_is_not_measured_is_not_known() -> None:
     counter = BatchCounter()
 
     counter.count([batch(0, 5, None)])

@@ -102,7 +102,7 @@ def test_a_spark_that_ended_is_why_its_job_failed(code: int, text: str) -> None:
         assert found.value.exit_code is ExitCode.TRY_AGAIN
 
 
-def test_what_the_files_of_a_lake_refuse_is_told_as_it_is() -> None:
+def test_what_the_files_of_a_lake_refuse_is_reported_as_it_is() -> None:
     with (
         pytest.raises(CommandFailed, match=r"^/lake/a.parquet was not removed$") as found,
         job_errors(),

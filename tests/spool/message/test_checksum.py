@@ -64,7 +64,7 @@ def test_a_tib_of_holes_takes_no_reading(tmp_path: Path) -> None:
     os.close(fd)
 
 
-def test_where_holes_are_not_told_all_of_the_file_is_read(
+def test_where_holes_are_not_known_all_of_the_file_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fd = _with_holes(tmp_path / "file", 3 * CHUNK_BYTES, {9: b"data"})

@@ -63,7 +63,7 @@ def test_it_is_what_hold_in_finds(spool: Spool, root: Path) -> None:
     held.close()
 
 
-def test_a_body_that_fails_its_seal_is_told(spool: Spool, root: Path) -> None:
+def test_a_body_that_fails_its_seal_is_reported(spool: Spool, root: Path) -> None:
     write_message(root / "delay" / NAME, b"bode", seal=seal_of(b"body"))
 
     found = opened(spool)

@@ -107,7 +107,7 @@ def test_within_the_time_it_does_not_even_look(spool: Spool, orders: Path) -> No
     assert known.of(ORDERS).delay_seconds == 5
 
 
-def test_changes_are_told_once(known: KnownSettings, orders: Path) -> None:
+def test_changes_are_reported_once(known: KnownSettings, orders: Path) -> None:
     told: list[QueueName] = []
     known.changed = told.append
     known.of(ORDERS)

@@ -43,7 +43,7 @@ def test_a_file_that_cannot_be_opened_or_moved_costs_no_other_message(
     spool.close()
 
 
-def test_a_message_that_spark_cannot_hold_stays_in_its_queue_and_is_told(
+def test_a_message_that_spark_cannot_hold_stays_in_its_queue_and_is_reported(
     root: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     spool = visit_new_root(root, Files())

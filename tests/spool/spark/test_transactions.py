@@ -230,7 +230,7 @@ def test_an_id_that_the_queue_has_is_not_written_again(
     assert (spool.root / folder / "orders:a").read_bytes() == b"mine"
 
 
-def test_what_is_set_aside_is_told_to_whom_the_spool_was_given(spool: Spool) -> None:
+def test_what_is_set_aside_is_reported_to_whom_the_spool_was_given(spool: Spool) -> None:
     told: list[tuple[str, str]] = []
     spool.report_left = lambda name, why: told.append((name, why))
     write_message(spool.root / "queues/orders/a", b"another", seal=seal_of(b"another"))

@@ -192,7 +192,7 @@ def test_two_versions_that_commit_at_the_same_time_both_come(
     assert sorted(bodies(spool.root)) == [b"one", b"two"]
 
 
-def test_a_version_that_was_overtaken_is_told_so(spool: Spool) -> None:
+def test_a_version_that_was_overtaken_is_reported_as_such(spool: Spool) -> None:
     overtaken = stage(spool, "0-1", b"one")
     commit(spool, "app", 2, [stage(spool, "0-2", b"two", batch=2)])
 

@@ -41,7 +41,7 @@ def test_an_id_counts_in_its_scope(scope: DeduplicationScope, is_same: bool) -> 
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 50)), max_size=40))
-def test_any_sends_are_told_as_a_list_would_tell_them(sends: list[tuple[int, int]]) -> None:
+def test_any_sends_are_answered_as_a_list_would_answer_them(sends: list[tuple[int, int]]) -> None:
     """Each at its second, in the order of time; a message counts for ten seconds."""
     known, model, now = Deduplication(), dict[bytes, tuple[int, MessageId]](), 0
 

@@ -87,7 +87,7 @@ async def test_who_waits_for_a_group_gets_what_was_moved(root: Path) -> None:
         assert await third.drain() == ["1"]
 
 
-async def test_a_message_that_never_died_is_told_and_those_that_did_go_home(root: Path) -> None:
+async def test_a_message_that_never_died_is_reported_and_those_that_did_go_home(root: Path) -> None:
     async with fifo_on(root) as line:
         await bury(line, ("1", "a"))
         dead = FifoLine(line.store, DEAD_LINE)
@@ -122,7 +122,7 @@ async def test_a_long_group_that_stays_keeps_no_other(root: Path) -> None:
         assert await line.bodies() == ["6"]
 
 
-async def test_a_home_that_is_gone_is_told(root: Path) -> None:
+async def test_a_home_that_is_gone_is_reported(root: Path) -> None:
     async with fifo_on(root) as line:
         await bury(line, ("1", "a"))
         await line.store.delete_queue(LINE)

@@ -12,7 +12,7 @@ from mq.names import MessageId
 from tests.support.fifo import LINE, bodies_of, fifo_on, move_due
 
 
-async def test_several_are_removed_and_what_is_wrong_is_told_of_each(root: Path) -> None:
+async def test_several_are_removed_and_what_is_wrong_is_reported_of_each(root: Path) -> None:
     async with fifo_on(root) as line:
         await line.send_all(("1", "a"), ("2", "a"), ("3", "a"), ("4", "b"))
         one, two, other = await line.receive(2) + await line.receive(1)

@@ -168,7 +168,7 @@ async def test_a_full_queue_knows_what_was_sent_and_refuses_what_is_new(root: Pa
         assert await line.drain() == ["1"]
 
 
-async def test_a_queue_that_is_not_there_is_told(root: Path) -> None:
+async def test_a_missing_queue_is_reported(root: Path) -> None:
     async with fifo_on(root) as line:
         line.queue = DEAD_LINE
         with pytest.raises(QueueNotFound):

@@ -19,7 +19,7 @@ def test_of_ids_that_are_repeated_the_one_whose_repetition_comes_first_is_named(
     assert refused.value.fault is BATCH_ENTRY_IDS_NOT_DISTINCT
 
 
-def test_an_entry_that_is_too_long_is_told_in_the_words_for_an_entry(sqs: Any) -> None:
+def test_an_entry_that_is_too_long_is_refused_in_the_words_for_an_entry(sqs: Any) -> None:
     """They are not those for a single message."""
     url = make_url(sqs, MaximumMessageSize="1024")
     entries = [{"Id": "a", "MessageBody": "a" * 1025}, {"Id": "b", "MessageBody": "b"}]

@@ -117,7 +117,7 @@ def test_a_task_with_a_rate_is_listed_and_can_be_cancelled(gateway: Server, sqs:
     assert ready_in(sqs, dead) >= 1
 
 
-def test_a_task_without_room_for_its_cancellation_is_told_the_way_out(
+def test_a_task_without_room_for_its_cancellation_names_the_way_out(
     gateway: Server, sqs: Any
 ) -> None:
     """A person took away the note that keeps the room, and filled the settings."""

@@ -88,7 +88,7 @@ def test_names_of_the_query_protocol_are_passed_over() -> None:
     ids=["cut off", "not UTF-8", "half a pair", "half a pair in a name", "nested", "long number",
          "not a number", "two documents"],
 )  # fmt: skip
-def test_what_is_not_json_is_told_in_a_sentence(body: bytes, why: str) -> None:
+def test_what_is_not_json_is_refused_in_a_sentence(body: bytes, why: str) -> None:
     with pytest.raises(SQSError, match=f"the body is not JSON: .*{why}"):
         JsonDialect().read("SendMessage", SqsRequest("POST", "/", "", HEADERS, body))
 

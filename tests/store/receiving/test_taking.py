@@ -161,7 +161,7 @@ def take_together(work: Workspace, room: AnswerRoom | None = None) -> Taken | Ex
 ways = pytest.mark.parametrize("take_one", [take, take_together])
 
 
-def told(outcome: object, files: Files) -> object:
+def as_value(outcome: object, files: Files) -> object:
     """An outcome as a value: what a receiver has of it, and its type."""
     if not isinstance(outcome, Received):
         return outcome
@@ -194,7 +194,7 @@ def test_what_is_usual_is_taken_as_take_held_takes_it(
                 work.spool.use_long_seals()
             make(root / "queues" / ORDERS / ONE)
             descriptors = count_open(root)
-            outcome = told(take_one(work), work.files)
+            outcome = as_value(take_one(work), work.files)
             assert count_open(root) == descriptors + (make in _OPENS_CORRUPT)
         taken.append((outcome, contents_of(root), stamp_of(root)))
 
@@ -223,7 +223,9 @@ def test_what_is_usual_does_not_come_to_take_held(
 
 
 @ways
-def test_lease_is_in_the_file_as_it_is_told(take_one: Take, work: Workspace, root: Path) -> None:
+def test_a_lease_is_in_the_file_as_it_is_answered(
+    take_one: Take, work: Workspace, root: Path
+) -> None:
     plain(root / "queues" / ORDERS / ONE)
 
     received = take_one(work)
