@@ -181,12 +181,16 @@ def _is_another(files: Files, folder_fd: int, name: str, inode: int) -> bool:
 
 
 def _claimed(root: str, groups: Iterable[str], flat: str) -> Iterator[str]:
-    """Yield the places in claimed sets: `GROUP/CLAIM/QUEUE:ID`, or a level deeper."""
+    """Yield the places in claimed sets: `GROUP/CLAIM/QUEUE:ID`, or a level deeper. A claim that is
+    sealed meanwhile gets a new name: so each group is listed until it has none that is new."""
     for group in groups:
-        for claim in folders_in(root, group):
-            yield f"{claim}/{flat}"
-            for part in folders_in(root, claim):
-                yield f"{part}/{flat}"
+        seen: set[str] = set()
+        while claims := {*folders_in(root, group)} - seen:
+            seen |= claims
+            for claim in claims:
+                yield f"{claim}/{flat}"
+                for part in folders_in(root, claim):
+                    yield f"{part}/{flat}"
 
 
 def sealed_batches(spool: Spool, queue: QueueName) -> list[str]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from mq.disk.files import Files
+from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
 from mq.spool.folders import Spool
 from mq.spool.message.burial import DEAD_ATTRIBUTE
@@ -138,3 +141,29 @@ def test_what_is_no_message_of_that_id_takes_none(spool: Spool, orders: Path, pl
     put(spool, place)
 
     assert not taken(spool)
+
+
+LOOKS: dict[str, Callable[[Spool], object]] = {
+    "one": lambda spool: any(finder(spool).find(HERE)),
+    "many": lambda spool: HERE not in finder(spool).missing([HERE, ELSEWHERE]),
+    "of a visitor": lambda spool: is_taken(spool.files, spool.fd(Folder.QUEUES), ORDERS, HERE, 0),
+}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_a_message_whose_claim_is_sealed_during_the_look_is_found(
+    spool: Spool, orders: Path, monkeypatch: pytest.MonkeyPatch, look: str
+) -> None:
+    put(spool, "spark/claims/group/1.open.t1-driver/part/orders:here")
+    group = spool.root / "spark/claims/group"
+    exists = Files.exists
+
+    def seal_first(files: Files, folder_fd: int | None, name: str) -> bool:
+        if ".open." in name and (group / "1.open.t1-driver").is_dir():
+            (group / "1.open.t1-driver").rename(group / "1")
+        return exists(files, folder_fd, name)
+
+    monkeypatch.setattr(Files, "exists", seal_first)
+
+    assert LOOKS[look](spool)
+    assert (group / "1").is_dir()
