@@ -13,6 +13,7 @@ from mq.command.logs import Once, report_left
 from mq.config import ServerConfig
 from mq.errors import (
     MessageNotFound,
+    MQError,
     QueueIsFifo,
     QueueLocked,
     QueueNotFound,
@@ -25,6 +26,7 @@ from mq.spool.message.seal import Leases
 from mq.spool.queue.known_settings import KnownSettings
 from mq.spool.redelivery import report_living
 from mq.spool.spark.finished import DoneBatches
+from mq.spool.trouble import find_moved_folder
 from mq.store.counts import OperationCounts
 from mq.store.free_space import Floor, default_floor_bytes
 from mq.store.hidden_counts import HiddenCounts
@@ -243,3 +245,10 @@ def no_message(queue: QueueName, message_id: MessageId) -> MessageNotFound:
     return MessageNotFound(
         f"queue {queue} has no message {message_id}; it may have been removed and reaped"
     )
+
+
+def not_there(work: Workspace, error: MQError) -> MQError:
+    """Return `error`, which says that something is not there, unless that may be wrong: a move
+    fails in the same way if a person has removed the folder that it goes to."""
+    moved = find_moved_folder(work.spool)
+    return error if moved is None else StoreUnavailable(moved)

@@ -10,7 +10,7 @@ from mq.names import QueueName
 from mq.spool.file_system import NO_ROOM
 from mq.spool.queue.leftovers import Leftovers
 from mq.spool.queue.purging import Purge
-from mq.store.context import Workspace, no_queue
+from mq.store.context import Workspace, no_queue, not_there
 from mq.store.patience import with_delivery
 
 
@@ -30,7 +30,7 @@ def purge(work: Workspace, queue: QueueName, scope: PurgeScope) -> Operation[int
             pass
         yield InWorker(purging.close)
     except (FileNotFoundError, NotADirectoryError):
-        raise no_queue(queue) from None
+        raise not_there(work, no_queue(queue)) from None
     except OSError as error:
         if error.errno not in NO_ROOM:
             raise

@@ -21,7 +21,7 @@ from mq.spool.folders import Spool
 from mq.spool.queue import queues
 from mq.spool.queue.prepared import PreparedQueue
 from mq.spool.queue.queue_settings import NO_SETTINGS, QueueSettings
-from mq.store.context import Workspace, no_queue
+from mq.store.context import Workspace, no_queue, not_there
 from mq.store.indexing import load_index
 from mq.store.patience import Patience, with_queues
 from mq.store.settings import NO_CHANGES, change_settings, check_changes, settings_of
@@ -167,7 +167,7 @@ def _begin_deletion(work: Workspace, queue: QueueName) -> bool:
     work.require_queue(queue)
     try:
         if not queues.begin_deletion(work.spool, queue):
-            raise no_queue(queue)
+            raise not_there(work, no_queue(queue))
     except FileExistsError:
         return False
     work.forget_queue(queue)

@@ -15,7 +15,7 @@ from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
 from mq.spool.message.second_names import other_queue, removed_with_two_names
 from mq.spool.queue.finder import sealed_batches
-from mq.store.context import Workspace, no_message
+from mq.store.context import Workspace, no_message, not_there
 from mq.store.holding import work_once_unlocked
 
 ORDER = (Folder.DELAY, Folder.NEW, *(Folder.QUEUES, Folder.DELAY) * 3, Folder.QUEUES)
@@ -69,7 +69,7 @@ def move_on(work: Workspace, queue: QueueName, message_id: MessageId, code: int)
     for batch in sealed_batches(work.spool, queue):
         if work.spool.move_aside(Folder.NEW, f"{batch}/{target}", Folder.REMOVE, target):
             return Folder.NEW
-    raise no_message(queue, message_id)
+    raise not_there(work, no_message(queue, message_id))
 
 
 def places(

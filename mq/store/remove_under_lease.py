@@ -18,7 +18,7 @@ from mq.names import MessageId, QueueName, file_name
 from mq.spool.message.held import Held, Lost
 from mq.spool.message.opening import held_by, holding, move_held, open_held
 from mq.spool.message.seal import lease_in
-from mq.store.context import Workspace, no_message
+from mq.store.context import Workspace, no_message, not_there
 from mq.store.holding import work_once_unlocked
 from mq.store.patience import Patience, with_message
 from mq.store.remove import ORDER, has_one_name, places, remove_other_names, unsynced_removal
@@ -160,7 +160,7 @@ class LeasedRemover:
                     work.ready.discard(queue, message_id)
                     remove_other_names(work, queue, message_id)
                     return source
-        raise no_message(queue, message_id)
+        raise not_there(work, no_message(queue, message_id))
 
 
 def _move_held(work: Workspace, source: Folder, held: Held, target: str) -> FileWork[bool]:

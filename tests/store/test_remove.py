@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+
+import pytest
 
 from mq.errors import MessageNotFound, StoreUnavailable
 from mq.names import MessageId
 from tests.support.faults import WatchedFiles
 from tests.support.messages import names_in
-from tests.support.stores import ORDERS, draft_of, publish_as, store_on
+from tests.support.stores import ORDERS, draft_of, publish_as, receive, store_on
 
 
 async def test_many_removals_share_a_sync(disk: Path) -> None:
@@ -57,3 +60,32 @@ async def test_what_is_wrong_with_one_costs_no_other(root: Path) -> None:
         assert isinstance(first, StoreUnavailable)
         assert isinstance(second, MessageNotFound)
         assert third is None
+
+
+@pytest.mark.parametrize("is_leased", [False, True], ids=["ready", "leased"])
+async def test_a_message_is_not_called_gone_because_the_folder_for_removed_ones_is(
+    root: Path, is_leased: bool
+) -> None:
+    """A person made room with `rm -r remove`. A client that is told 404 does not try again."""
+    async with store_on(root) as store:
+        message_id = (await publish_as(store, b"body")).message_id
+        lease = (await receive(store)).lease if is_leased else None
+        shutil.rmtree(root / "remove")
+
+        for leases in (None, frozenset({lease})) if lease else (None,):
+            with pytest.raises(StoreUnavailable, match="remove is not the folder"):
+                await store.remove(ORDERS, message_id, leases)
+
+            [error] = await store.remove_many(ORDERS, [message_id], leases)
+            assert isinstance(error, StoreUnavailable)
+
+
+async def test_a_queue_is_not_called_gone_because_the_folder_for_removed_ones_is(
+    root: Path,
+) -> None:
+    async with store_on(root) as store:
+        shutil.rmtree(root / "remove")
+
+        for change in (store.delete_queue(ORDERS), store.purge(ORDERS)):
+            with pytest.raises(StoreUnavailable, match=r"remove|changes all the time"):
+                await change
