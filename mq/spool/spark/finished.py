@@ -16,7 +16,7 @@ from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, count, takewhile
 from threading import Lock
 from typing import NamedTuple
 
@@ -83,11 +83,10 @@ class DoneBatches:
                 # claimed.
                 undone.add(number)
                 continue
-            batch = self._read(group, number)
-            gaps = 0 if batch is not None else gaps + 1
-            if batch is not None:
-                read.append(batch)
-                messages += len(batch.hashes)
+            batches = self._read(group, number)
+            gaps = 0 if batches else gaps + 1
+            read += batches
+            messages += sum(len(each.hashes) for each in batches)
         # If a look has failed, all are looked at again the next time.
         self._floors[group], self._undone[group] = floor, undone
         for batch in reversed(read):
@@ -103,17 +102,20 @@ class DoneBatches:
                     return number
         return 0
 
-    def _read(self, group: str, number: int) -> _Batch | None:
-        """Read the names of a batch. Returns None if it is reaped or was given back."""
-        for path in (
-            f"{Folder.REMOVE}/{name_in_remove(group, number)}",
-            f"{_ARCHIVE}/{group}/{number}",
-        ):
-            parts = folders_in(self._root, path)
-            if parts:
-                names = (name for part in parts for name in names_in(self._root, part))
-                return _Batch(path, array("q", map(hash, names)))
-        return None
+    def _read(self, group: str, number: int) -> list[_Batch]:
+        """Read the names of the batches of a number, the newest first. There is none if it is
+        reaped or was given back, and there are several in the archive if an earlier group had
+        the name."""
+        archived = f"{_ARCHIVE}/{group}/{number}"
+        beside = (f"{archived}~{each}" for each in count(2))
+        batches = list(takewhile(bool, map(self._read_at, chain([archived], beside))))
+        removed = self._read_at(f"{Folder.REMOVE}/{name_in_remove(group, number)}")
+        return [each for each in (removed, *reversed(batches)) if each is not None]
+
+    def _read_at(self, path: str) -> _Batch | None:
+        parts = folders_in(self._root, path)
+        names = (name for part in parts for name in names_in(self._root, part))
+        return _Batch(path, array("q", map(hash, names))) if parts else None
 
     def _enter(self, batch: _Batch) -> None:
         self._batches.append(batch)

@@ -72,6 +72,20 @@ def test_batches_that_are_done_later_are_found_too(root: Path, spool: Spool) -> 
         assert found(done, root, f"orders:{number}") == [f"remove/lake:.{number}/0/orders:{number}"]
 
 
+def test_a_batch_that_is_archived_beside_one_of_an_earlier_group_is_found(
+    root: Path, spool: Spool
+) -> None:
+    archive = root / "spark/archive/lake"
+    for name in ("1", "1~2", "1~3"):
+        put(archive / name, f"orders:{name[-1]}")
+    set_floor(root, 1)
+    done = DoneBatches(spool)
+
+    for name in ("1", "1~2", "1~3"):
+        message = f"orders:{name[-1]}"
+        assert found(done, root, message) == [f"spark/archive/lake/{name}/0/{message}"]
+
+
 def test_a_batch_that_is_still_on_its_way_is_found_when_it_has_come(
     root: Path, spool: Spool
 ) -> None:
