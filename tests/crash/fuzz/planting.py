@@ -37,6 +37,8 @@ class Planter:
         self._random = source
         self._immutable: list[bytes] = []
         self._mounted: list[bytes] = []
+        self.spared: set[str] = set()
+        """The messages that get no second name: a receiver of that name would have the message."""
 
     def clear(self) -> None:
         """Leave nothing that keeps a person from removing all of it."""
@@ -215,6 +217,7 @@ class Planter:
             for folder, _, names in os.walk(self._root)
             for name in names
             if stat.S_ISREG(os.lstat(os.path.join(folder, name)).st_mode)
+            and not any(name.endswith(os.fsencode(each)) for each in self.spared)
         ]
         os.link(self._random.choice(there), path)
 

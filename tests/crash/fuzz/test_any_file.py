@@ -30,9 +30,15 @@ QUEUE = "orders"
 LINE = "line.fifo"
 """A queue of the gateway, in order by groups."""
 
+WAITING = "waiting"
+"""A queue whose messages nobody receives or removes."""
+
 _LONG_SECONDS = 300
 _PLANTS_BETWEEN = 25
 _SERVED_SECONDS = 60
+_SEEN_BYTES = 1 << 26
+"""How much of an answer is read: a peek shows a file of a TiB, if that is first in its queue."""
+
 _GATEWAY = re.compile(r"process=mq-sqs event=listening url=http://127\.0\.0\.1:(\d+)")
 
 
@@ -62,6 +68,7 @@ def test_any_file_leaves_every_other_message_served(
     with planter_on(root, "short") as planter:
         plant(planter, 2 * _PLANTS_BETWEEN)
         with closing(Household(root, tmp_path / "log")) as household:
+            household.publish_what_waits(planter)
             household.serves()
             for _ in range(2):
                 plant(planter, _PLANTS_BETWEEN)
@@ -83,18 +90,20 @@ def test_any_file_leaves_every_other_message_served_for_longer(
     deadline = time.monotonic() + _LONG_SECONDS
     with planter_on(root, seed) as planter:
         with closing(Household(root, tmp_path / "log")) as household:
+            waiting = household.publish_what_waits(planter)
             while time.monotonic() < deadline:
                 plant(planter, _PLANTS_BETWEEN)
                 household.serves()
             household.is_looked_at()
         with closing(Household(root, tmp_path / "log")) as household:
+            household.waiting = waiting
             household.serves()
             household.is_looked_at("--repair")
 
 
 @contextmanager
 def planter_on(root: Path, seed: str) -> Iterator[Planter]:
-    planter = Planter(root, (QUEUE, LINE), random.Random(seed))
+    planter = Planter(root, (QUEUE, LINE, WAITING), random.Random(seed))
     try:
         yield planter
     finally:
@@ -125,10 +134,24 @@ class Household:
         self._call("CreateQueue", QueueName=LINE, Attributes={"FifoQueue": "true"})
         self._before = self._children()
         self._removed: list[Path] = []
+        self.waiting: dict[str, str] = {}
+        """The state of each message that stays where it is."""
+
+    def publish_what_waits(self, planter: Planter) -> dict[str, str]:
+        """Publish messages that wait for longer than the test takes. The planter links to none."""
+        target = f"/{WAITING}/messages"
+        self._ask("PUT", f"/{WAITING}")
+        ready, leased = self._publish(target), self._publish(target)
+        delayed = self._publish(f"{target}?delay=40000")
+        self._ask("GET", f"{target}?id={leased}&visibility=40000")
+        self.waiting = {ready: "ready", leased: "leased", delayed: "delayed"}
+        planter.spared |= self.waiting.keys()
+        return self.waiting
 
     def serves(self) -> None:
         """Let messages take their ways: ready, delayed, released, by the gateway, in groups. All
-        are received among what was planted, and removed, and peeks are answered."""
+        are received among what was planted, and removed, and peeks are answered. What waits is as
+        it was."""
         delayed = f"/{QUEUE}/messages?delay=0.2"
         ids = [self._publish(f"/{QUEUE}/messages"), self._publish(delayed), self._send()]
         for more in ("", "&max=10", "&max=10&state=leased", "&max=10&state=delayed"):
@@ -140,6 +163,9 @@ class Household:
             self._ask("DELETE", f"/{QUEUE}/messages/{each}", If_Match=leases[each])
         self._removed += [self._root / "remove" / f"{QUEUE}:{each}" for each in ids]
         self._serves_in_order()
+        for each, state in self.waiting.items():
+            headers, body = self._ask("GET", f"/{WAITING}/messages?peek&id={each}")
+            assert (headers["X-State"], body) == (state, b"ours")
         assert self._server.popen.poll() is None
         assert self._children() == self._before
 
@@ -237,7 +263,7 @@ class Household:
         url = f"http://127.0.0.1:{port or self._server.port}{target}"
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         with urlopen(Request(url, body, named, method=method), timeout=60) as answer:
-            return dict(answer.headers), answer.read()
+            return dict(answer.headers), answer.read(_SEEN_BYTES)
 
 
 def _seen_in(folder: Path) -> list[tuple[object, ...]]:
