@@ -8,6 +8,7 @@ import struct
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.support.processes import wait_until
 
@@ -24,25 +25,49 @@ FLUSH_ALL, FLUSH_LOG, FLUSH_NOTHING = 0, 1, 2
 """What is written before nothing is any more: all, the log, nothing at all."""
 
 
+class Options(NamedTuple):
+    """What a file system is made and mounted with; `mount` as for `mount -o`."""
+
+    mkfs: tuple[str, ...] = ()
+    mount: str = "defaults"
+
+
+USUAL = Options()
+
+OPTIONS_OF_EXT4 = {
+    "fast commits": Options(("-O", "fast_commit")),
+    "data in the journal": Options(mount="data=journal"),
+    "fast commits, data in the journal": Options(("-O", "fast_commit"), "data=journal"),
+    "blocks of 1 KiB, written at once": Options(("-b", "1024"), "nodelalloc"),
+    "renames that flush nothing": Options(mount="auto_da_alloc=0"),
+    "clusters, small files in their inodes": Options(("-O", "bigalloc,inline_data")),
+    "as ext3": Options(("-t", "ext3")),
+}
+"""What changes how the journal of ext4, or the data of a file, comes to the disk."""
+
+
 class CutDisk:
     """A file system whose image is a file on `host`, a file system that has FICLONE."""
 
-    def __init__(self, kind: str, host: Path, mount_point: Path) -> None:
+    def __init__(self, kind: str, host: Path, mount_point: Path, options: Options = USUAL) -> None:
         self.path = mount_point
+        self._options = f"loop,{options.mount}"
         self.path.mkdir()
         self._image = host / f"{kind}.img"
         self._copy = host / f"{kind}.copy"
         self._survivor = self._image
         with self._image.open("wb") as image:
             image.truncate(MEGABYTES[kind] << 20)
-        subprocess.run([f"mkfs.{kind}", "-q", str(self._image)], check=True)
+        command = [f"mkfs.{kind}", "-q", *options.mkfs, str(self._image)]
+        subprocess.run(command, check=True)
         self.mount()
 
     def mount(self) -> None:
         """What survived; the file system replays its log."""
         self._survivor.replace(self._image)
         self._survivor = self._image
-        subprocess.run(["mount", "-o", "loop", str(self._image), str(self.path)], check=True)
+        command = ["mount", "-o", self._options, str(self._image), str(self.path)]
+        subprocess.run(command, check=True)
 
     def unmount(self) -> None:
         """Wait until no process has a file open, and no other mount namespace the file system."""

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.cuts.disks import WAYS, CutDisk
+from tests.crash.cuts.disks import OPTIONS_OF_EXT4, USUAL, WAYS, CutDisk, Options
 from tests.crash.cuts.rig import CutLoad, Rig
 from tests.support.figures import PrintFigures
 from tests.support.stores import eventually
 
-SHORT_CUTS, LONG_CUTS = 4, 200
+SHORT_CUTS, OPTION_CUTS, LONG_CUTS = 4, 16, 200
 KINDS = pytest.mark.parametrize("kind", sorted(WAYS))
 
 _HOST_MEGABYTES = 2000
@@ -28,9 +28,9 @@ def make_rig(loop_mount: Callable[..., Path], tmp_path: Path) -> Iterator[MakeRi
     """`make_rig("ext4")` makes a disk that can be cut, and a client; all ends with the test."""
     made: list[Rig] = []
 
-    def make(kind: str, *flags: str, module: str = "mq") -> Rig:
+    def make(kind: str, *flags: str, module: str = "mq", options: Options = USUAL) -> Rig:
         host = loop_mount("xfs", _HOST_MEGABYTES)
-        disk = CutDisk(kind, host, tmp_path / "cut")
+        disk = CutDisk(kind, host, tmp_path / "cut", options)
         made.append(Rig(disk, CutLoad(tmp_path / "client.log"), tmp_path, *flags, module=module))
         return made[-1]
 
@@ -48,6 +48,15 @@ async def test_every_promise_of_a_server_that_writes_out_on_xfs_outlives_a_cut(
     make_rig: MakeRig,
 ) -> None:
     await _cut_again_and_again(make_rig("xfs", "--peers=1"), "xfs", SHORT_CUTS)
+
+
+@pytest.mark.crash_long
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("options", OPTIONS_OF_EXT4.values(), ids=OPTIONS_OF_EXT4)
+async def test_every_promise_outlives_cuts_with_other_options(
+    make_rig: MakeRig, options: Options
+) -> None:
+    await _cut_again_and_again(make_rig("ext4", options=options), "ext4", OPTION_CUTS)
 
 
 @pytest.mark.crash_long
