@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from mq.config import RELIST_PAUSE_FACTOR
-from mq.names import MessageId, id_of_key, time_of_key
+from mq.names import MessageId, id_of_key, order_key, time_of_key
 from mq.spool.queue.listing import Listing
 from mq.store.index.sorted_keys import SortedKeys
 
@@ -37,6 +37,7 @@ class ReadyQueue:
         self._gone_while_listing: set[str] | None = None
         self._there_while_listing: set[str] | None = None
         self._being_taken: dict[str, bool] = {}
+        self._kept: str | None = None
         self.follower: Follower | None = None
         self.inode = 0
         self.watched_inode = 0
@@ -154,6 +155,18 @@ class ReadyQueue:
             return False
         self._being_taken[message_id] = True
         return True
+
+    def keep(self, message_id: str) -> None:
+        """Note that the disk has refused to move a message, which is in again."""
+        self._kept = self._keys.get(message_id)
+
+    def is_behind_kept(self, message_id: str, published_ns: int) -> bool:
+        """Return whether a message comes after the last one that was kept, which is in or just
+        being taken."""
+        if self._kept is None or self._kept >= order_key(message_id, published_ns):
+            return False
+        kept_id = id_of_key(self._kept)
+        return kept_id in self._keys or kept_id in self._being_taken
 
     def follow(self, follower: Follower) -> dict[str, str]:
         """Tell the follower from now on of each message that comes or goes. Returns the keys of

@@ -63,6 +63,7 @@ def take_one(
             except OSError as error:
                 failures.append(error)
                 if error.errno != errno.EIO or len(failures) == MOST_FAILURES:
+                    ready.keep(message_id)
                     raise
                 work.report(f"{Folder.QUEUES}/{queue}/{message_id}", str(error.strerror))
                 passed.append(message_id)
@@ -71,7 +72,10 @@ def take_one(
             finally:
                 came_again = ready.end_taking(message_id)
             if isinstance(outcome, Received):
-                return [outcome], was_busy
+                if not ready.is_behind_kept(message_id, outcome.published_ns):
+                    return [outcome], was_busy
+                _give_back(work, outcome)
+                continue
             was_busy = was_busy or outcome is Lost.BUSY
             if outcome in PASSED or came_again:
                 passed.append(message_id)
@@ -150,9 +154,13 @@ def taken_in_order(work: Workspace, outcomes: Sequence[Taken | Exception]) -> li
         return taken
     before = sum([isinstance(each, Received) for each in takewhile(_may_pass, outcomes)])
     for each in taken[before:]:
-        each.close(work.files)
-        put_back_or_log(work, each)
+        _give_back(work, each)
     return taken[:before]
+
+
+def _give_back(work: Workspace, received: Received) -> None:
+    received.close(work.files)
+    put_back_or_log(work, received)
 
 
 def _may_pass(outcome: object) -> bool:

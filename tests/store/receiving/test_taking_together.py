@@ -21,7 +21,7 @@ from mq.store.receiving.taking import Taken, Taker
 from tests.support.faults import WatchedFiles
 from tests.support.messages import names_in, seal_of, sealed_with, write_message
 from tests.support.native import count_open
-from tests.support.stores import LONG_SECONDS, publish, publish_as, store_on
+from tests.support.stores import LONG_SECONDS, publish, publish_as, receive, store_on
 from tests.support.submits import answered
 from tests.support.workspaces import contents_of, workspace_on
 
@@ -126,6 +126,27 @@ async def test_nothing_overtakes_a_message_for_which_the_disk_has_no_room(
         received = await store.receive_many(ORDERS, 4, LONG_SECONDS)
 
         assert [each.message_id for each in received] == published[2:]
+        assert {each.receive_count for each in received} == {1}
+
+
+async def test_no_receive_of_a_round_overtakes_one_for_which_the_disk_has_no_room(
+    root: Path, orders: Path
+) -> None:
+    """The file calls of all are made together, before the first has failed."""
+    files = WatchedFiles()
+    async with store_on(root, files) as store:
+        published = [await publish(store, b"body") for _ in range(4)]
+
+        refuse_to_move(published[0], files)
+        asking = [store.receive(ORDERS, LONG_SECONDS) for _ in range(3)]
+        outcomes = await asyncio.gather(*asking, return_exceptions=True)
+        assert {type(each) for each in outcomes} == {StoreUnavailable}
+        assert names_in(orders) == published
+
+        files.before.clear()
+        received = [await receive(store) for _ in published]
+
+        assert [each.message_id for each in received] == published
         assert {each.receive_count for each in received} == {1}
 
 
