@@ -40,6 +40,10 @@ class Steps:
                 return at
         return _NEVER
 
+    def is_one(self, time: int) -> bool:
+        """Whether a step ended at that time."""
+        return any(begin == time for begin, _ in self._ahead[1:])
+
     def shown_since(self, since: int, until: int, time_ns: int) -> int:
         """Since when, after `since`, the clock shows `time_ns` or a later time, up to `until`."""
         at = self.reached(since, time_ns)

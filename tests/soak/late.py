@@ -16,6 +16,9 @@ LATE_SECONDS = 15
 """For so long nothing must go wrong before a message is late whose lease or delay is over. It takes
 milliseconds (docs/protocol.md); under a load of 10, faults included, up to 6 seconds were seen."""
 
+_SCAN_NS = 30 * SECOND_NS
+"""A mover may sleep through a step of the clock, until it looks at everything again."""
+
 _LATE_NS = LATE_SECONDS * SECOND_NS
 
 
@@ -72,7 +75,8 @@ def _due(evidence: Evidence, story: Story, begin: Event, end: Event) -> int:
     stamp = max(
         steps.shown_last(each.asked, each.ended) + int(each.seconds * SECOND_NS) for each in hides
     )
-    return steps.shown_since(max(each.ended for each in hides), end.asked, stamp)
+    due = steps.shown_since(max(each.ended for each in hides), end.asked, stamp)
+    return due + _SCAN_NS if steps.is_one(due) else due
 
 
 def _lacking(

@@ -113,6 +113,13 @@ def test_a_message_is_not_late_where(why: str) -> None:
     assert judged(history, WHOLE) == []
 
 
+def test_a_mover_may_sleep_through_a_step_of_the_clock_that_ends_a_lease() -> None:
+    history = [published(1, 0.0), received(1, 1.0, "a", seconds=1000), clock(4.0, 3600.0)]
+    assert judged([*history, nothing(45.0), received(1, 60.0, "b")], WHOLE) == []
+
+    assert kinds([*history, nothing(55.0), received(1, 60.0, "b")], WHOLE) == {"late"}
+
+
 def test_a_fault_counts_for_no_more_than_it_lasts() -> None:
     assert kinds([*late(), fault(2.0, 2.9), fault(30.0, 40.0), clock(0.1, 0.0)], WHOLE) == {"late"}
 
