@@ -136,13 +136,15 @@ def _dead_letter_queues(spool: Spool, patterns: tuple[str, ...]) -> set[QueueNam
 def _look(
     spool: Spool, queues: set[QueueName], dead: set[QueueName], states: frozenset[str]
 ) -> Iterator[SeenMessage]:
-    if "ready" in states:
-        for queue in queues:
-            yield from _in_queue(spool, queue)
-    if "dead" in states:
-        for queue in dead:
-            yield from _in_queue(spool, queue)
-    if states & {"leased", "delayed"}:
+    """Yield the messages of these states, some twice. `delay` is looked at before the queues and
+    after them: so a message that is received or comes back once meanwhile is found."""
+    folders = (queues if "ready" in states else set()) | (dead if "dead" in states else set())
+    has_hidden = not states.isdisjoint({"leased", "delayed"})
+    if has_hidden and folders:
+        yield from _in_flat_folder(spool, Folder.DELAY, queues)
+    for queue in folders:
+        yield from _in_queue(spool, queue)
+    if has_hidden:
         yield from _in_flat_folder(spool, Folder.DELAY, queues)
     if "removed" in states:
         yield from _in_flat_folder(spool, Folder.REMOVE, queues)

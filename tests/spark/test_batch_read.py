@@ -12,7 +12,8 @@ import pytest
 from mq.config import MAX_SPARK_MESSAGE_BYTES
 from mq.disk.files import Files
 from mq.errors import QueueNotFound
-from mq.lifecycle import Actor
+from mq.lifecycle import Actor, Folder
+from mq.spool.folders import Spool
 from mq.spool.root import visit_root
 from pyspark_mq.balance import balance
 from pyspark_mq.batch_read import BatchReader, Places, find_messages
@@ -289,6 +290,32 @@ def test_a_listing_finds_a_message_once_while_it_moves(lone_root: Root) -> None:
     spool.close()
 
     assert [place.message_id for place in found] == [message_id]
+
+
+@pytest.mark.parametrize(
+    ("begin", "end"),
+    [("queues/orders/{}", "delay/orders:{}"), ("delay/orders:{}", "queues/orders/{}")],
+)
+@pytest.mark.parametrize("look", ["names", "names_in_queue"])
+def test_a_listing_finds_a_message_that_moves_before_a_look(
+    lone_root: Root, monkeypatch: pytest.MonkeyPatch, begin: str, end: str, look: str
+) -> None:
+    [message_id] = lone_root.put("orders", b"one", lease=7)
+    places = [lone_root.path / place.format(message_id) for place in (begin, end)]
+    if not places[0].exists():
+        places[1].rename(places[0])
+    list_names = getattr(Spool, look)
+
+    def move_first(spool: Spool, *what: Any) -> list[str]:
+        if what != (Folder.QUEUES,) and places[0].exists():
+            places[0].rename(places[1])
+        names: list[str] = list_names(spool, *what)
+        return names
+
+    monkeypatch.setattr(Spool, look, move_first)
+
+    assert [row["value"] for row in rows_of(lone_root, states="ready,leased")] == [b"one"]
+    assert places[1].exists()
 
 
 def test_shares_differ_by_at_most_the_largest_item() -> None:
