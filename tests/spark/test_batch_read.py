@@ -12,11 +12,8 @@ import pytest
 from mq.config import MAX_SPARK_MESSAGE_BYTES
 from mq.disk.files import Files
 from mq.errors import QueueNotFound
-from mq.lifecycle import Actor, Folder
-from mq.spool.folders import Spool
-from mq.spool.root import visit_root
 from pyspark_mq.balance import balance
-from pyspark_mq.batch_read import BatchReader, Places, find_messages
+from pyspark_mq.batch_read import BatchReader, Places
 from pyspark_mq.options import BATCH_READ, parse_options
 from pyspark_mq.read_columns import DamagedMessage
 from tests.support.faults import WatchedFiles
@@ -141,30 +138,6 @@ def test_dead_letters_are_read_though_their_queue_is_gone(lone_root: Root) -> No
     assert rows_of(lone_root, queue="*", states="ready") == []
 
 
-def test_a_message_that_moved_on_after_the_listing_is_still_read(lone_root: Root) -> None:
-    [message_id] = lone_root.put("orders", b"one", lease=7)
-    reader = BatchReader(options_of(lone_root, states="ready,leased"))
-    [partition] = reader.partitions()
-    (lone_root.path / "queues/orders" / message_id).rename(
-        lone_root.path / "delay" / f"orders:{message_id}"
-    )
-
-    [row] = [row for batch in reader.read(partition) for row in batch.to_pylist()]
-
-    assert (row["value"], row["state"]) == (b"one", "leased")
-
-
-def test_a_message_that_was_reaped_after_the_listing_is_left_out(lone_root: Root) -> None:
-    gone, stays = lone_root.put("orders", b"one", b"two")
-    reader = BatchReader(options_of(lone_root))
-    partitions = reader.partitions()
-    (lone_root.path / "queues/orders" / gone).unlink()
-
-    rows = [row for part in partitions for batch in reader.read(part) for row in batch.to_pylist()]
-
-    assert [row["id"] for row in rows] == [stays]
-
-
 def test_a_damaged_message_has_no_value_and_costs_no_other(lone_root: Root) -> None:
     damaged, whole = lone_root.put("orders", b"one", b"two")
     (lone_root.path / "queues/orders" / damaged).write_bytes(b"0ne")
@@ -278,44 +251,6 @@ def test_a_message_without_a_seal_is_whole(lone_root: Root) -> None:
 
     assert (row["value"], row["receive_count"], row["length"]) == (b"by hand", 0, 7)
     assert datetime.now(UTC).year >= row["published_at"].year >= 2020
-
-
-def test_a_listing_finds_a_message_once_while_it_moves(lone_root: Root) -> None:
-    [message_id] = lone_root.put("orders", b"one")
-    queued = lone_root.path / "queues/orders" / message_id
-    (lone_root.path / "delay" / f"orders:{message_id}").hardlink_to(queued)
-    spool = visit_root(lone_root.path, Files(), Actor.SERVER)
-
-    found = find_messages(spool, options_of(lone_root, states="ready,leased,delayed"))
-    spool.close()
-
-    assert [place.message_id for place in found] == [message_id]
-
-
-@pytest.mark.parametrize(
-    ("begin", "end"),
-    [("queues/orders/{}", "delay/orders:{}"), ("delay/orders:{}", "queues/orders/{}")],
-)
-@pytest.mark.parametrize("look", ["names", "names_in_queue"])
-def test_a_listing_finds_a_message_that_moves_before_a_look(
-    lone_root: Root, monkeypatch: pytest.MonkeyPatch, begin: str, end: str, look: str
-) -> None:
-    [message_id] = lone_root.put("orders", b"one", lease=7)
-    places = [lone_root.path / place.format(message_id) for place in (begin, end)]
-    if not places[0].exists():
-        places[1].rename(places[0])
-    list_names = getattr(Spool, look)
-
-    def move_first(spool: Spool, *what: Any) -> list[str]:
-        if what != (Folder.QUEUES,) and places[0].exists():
-            places[0].rename(places[1])
-        names: list[str] = list_names(spool, *what)
-        return names
-
-    monkeypatch.setattr(Spool, look, move_first)
-
-    assert [row["value"] for row in rows_of(lone_root, states="ready,leased")] == [b"one"]
-    assert places[1].exists()
 
 
 def test_shares_differ_by_at_most_the_largest_item() -> None:
