@@ -11,6 +11,7 @@ from mq.config import SMALL_BODY_BYTES
 from mq.disk.calls import CLOSE, CODE, SET_ATTRIBUTE, STAMP, Chain, Outcome, run
 from mq.disk.file_work import FileCalls, FileWork, do_together
 from mq.disk.status import SIZE, Status
+from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
 from mq.spool.message.held import FAULTS_OF_ONE_MESSAGE, NO_FD, Held, Lost
@@ -215,6 +216,10 @@ class Taker:
             return (yield from take_held(work, place, opened, self._visibility_ns, begin_lease))
         except OSError as error:
             return self._pass_over(message_id, error)
+        except StoreUnavailable:
+            # The root has a format that this version does not know: a person may mend that.
+            work.ready.restore(self._queue, message_id)
+            raise
 
     def _pass_over(self, message_id: MessageId, error: OSError) -> Lost | None:
         """Report what is wrong with this message alone. Any other error is raised again, with the

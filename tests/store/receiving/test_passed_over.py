@@ -4,10 +4,12 @@ meanwhile, found nothing and wait are woken."""
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
 
+from mq.config import SMALL_BODY_BYTES
 from mq.errors import StoreUnavailable
 from mq.names import MessageId
 from mq.store.context import Workspace
@@ -78,3 +80,23 @@ async def _is_listed_for_good(store: Store) -> None:
         return not await store.call(has_news)
 
     await eventually(is_quiet)
+
+
+@pytest.mark.parametrize("size", [10, SMALL_BODY_BYTES + 1])
+@pytest.mark.parametrize("limit", [1, 5])
+async def test_a_message_is_received_once_a_person_has_mended_the_format(
+    root: Path, orders: Path, size: int, limit: int
+) -> None:
+    """Nothing has changed in its queue since that was listed."""
+    async with store_on(root) as store:
+        await publish(store, bytes(size))
+    os.utime(orders, (0, 0))
+    (root / "format").write_text("mq 2\n")
+    async with store_on(root) as store:
+        (root / "format").write_text("mq 9\n")
+        with pytest.raises(StoreUnavailable, match="mq 9"):
+            await store.receive_many(ORDERS, limit, LONG_SECONDS)
+        (root / "format").write_text("mq 2\n")
+
+        [received] = await store.receive_many(ORDERS, limit, LONG_SECONDS)
+        store.close_received(received)
