@@ -25,23 +25,23 @@ FLUSH_ALL, FLUSH_LOG, FLUSH_NOTHING = 0, 1, 2
 """What is written before nothing is any more: all, the log, nothing at all."""
 
 
-class Options(NamedTuple):
+class DiskOptions(NamedTuple):
     """What a file system is made and mounted with; `mount` as for `mount -o`."""
 
     mkfs: tuple[str, ...] = ()
     mount: str = "defaults"
 
 
-USUAL = Options()
+USUAL = DiskOptions()
 
 OPTIONS_OF_EXT4 = {
-    "fast commits": Options(("-O", "fast_commit")),
-    "data in the journal": Options(mount="data=journal"),
-    "fast commits, data in the journal": Options(("-O", "fast_commit"), "data=journal"),
-    "blocks of 1 KiB, written at once": Options(("-b", "1024"), "nodelalloc"),
-    "renames that flush nothing": Options(mount="auto_da_alloc=0"),
-    "clusters, small files in their inodes": Options(("-O", "bigalloc,inline_data")),
-    "as ext3": Options(("-t", "ext3")),
+    "fast commits": DiskOptions(("-O", "fast_commit")),
+    "data in the journal": DiskOptions(mount="data=journal"),
+    "fast commits, data in the journal": DiskOptions(("-O", "fast_commit"), "data=journal"),
+    "blocks of 1 KiB, written at once": DiskOptions(("-b", "1024"), "nodelalloc"),
+    "renames that flush nothing": DiskOptions(mount="auto_da_alloc=0"),
+    "clusters, small files in their inodes": DiskOptions(("-O", "bigalloc,inline_data")),
+    "as ext3": DiskOptions(("-t", "ext3")),
 }
 """What changes how the journal of ext4, or the data of a file, comes to the disk."""
 
@@ -49,7 +49,9 @@ OPTIONS_OF_EXT4 = {
 class CutDisk:
     """A file system whose image is a file on `host`, a file system that has FICLONE."""
 
-    def __init__(self, kind: str, host: Path, mount_point: Path, options: Options = USUAL) -> None:
+    def __init__(
+        self, kind: str, host: Path, mount_point: Path, options: DiskOptions = USUAL
+    ) -> None:
         self.path = mount_point
         self._options = f"loop,{options.mount}"
         self.path.mkdir()

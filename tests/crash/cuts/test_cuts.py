@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.cuts.disks import OPTIONS_OF_EXT4, USUAL, WAYS, CutDisk, Options
+from tests.crash.cuts.disks import OPTIONS_OF_EXT4, USUAL, WAYS, CutDisk, DiskOptions
 from tests.crash.cuts.rig import CutLoad, Rig
 from tests.support.figures import PrintFigures
 from tests.support.stores import eventually
@@ -28,7 +28,7 @@ def make_rig(loop_mount: Callable[..., Path], tmp_path: Path) -> Iterator[MakeRi
     """`make_rig("ext4")` makes a disk that can be cut, and a client; all ends with the test."""
     made: list[Rig] = []
 
-    def make(kind: str, *flags: str, module: str = "mq", options: Options = USUAL) -> Rig:
+    def make(kind: str, *flags: str, module: str = "mq", options: DiskOptions = USUAL) -> Rig:
         host = loop_mount("xfs", _HOST_MEGABYTES)
         disk = CutDisk(kind, host, tmp_path / "cut", options)
         made.append(Rig(disk, CutLoad(tmp_path / "client.log"), tmp_path, *flags, module=module))
@@ -54,7 +54,7 @@ async def test_every_promise_of_a_server_that_writes_out_on_xfs_outlives_a_cut(
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("options", OPTIONS_OF_EXT4.values(), ids=OPTIONS_OF_EXT4)
 async def test_every_promise_outlives_cuts_with_other_options(
-    make_rig: MakeRig, options: Options
+    make_rig: MakeRig, options: DiskOptions
 ) -> None:
     await _cut_again_and_again(make_rig("ext4", options=options), "ext4", OPTION_CUTS)
 
