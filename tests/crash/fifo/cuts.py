@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.crash.enumeration.clock import determined
 from tests.crash.enumeration.disk import Said
+from tests.crash.enumeration.interference import Interference
 from tests.crash.enumeration.rows import Row
 from tests.crash.enumeration.runs import play
 from tests.crash.enumeration.scene import Scene
@@ -31,14 +32,16 @@ def cuts_of(scene: Scene) -> Iterator[tuple[int, DiskState, FifoPromises]]:
         yield number, state, promises
 
 
-def enumerate_play(folder: Path, name: str, states: int) -> tuple[int, list[str]]:
+def enumerate_play(
+    folder: Path, name: str, states: int, interference: Interference | None = None
+) -> tuple[int, list[str]]:
     """Run a play until it has left that many different states with what was promised in them.
     Returns how many, and what does not hold."""
     seen: set[tuple[DiskState, FifoPromises]] = set()
     found: list[str] = []
     with closing(FifoRestarts(folder / "state")) as restarts:
         for number in range(MOST_RUNS):
-            scene = play(folder / "run", Row(name, PLAYS[name]), number)
+            scene = play(folder / "run", Row(name, PLAYS[name]), number, interference)
             with determined(restarts.clock):
                 for event, state, promises in cuts_of(scene):
                     if (state, promises) in seen:

@@ -75,15 +75,20 @@ class FifoRestarts:
     async def _send_again(
         self, line: FifoLine, promises: FifoPromises, again: set[str]
     ) -> AsyncIterator[str]:
-        """Yield what was answered and counts as new, or the reverse. What was not answered is sent
-        by this, and what was forgotten, which is entered in `again`."""
+        """Yield what was answered and counts as new, or the reverse; and what is left of a batch
+        without what comes before it. What was not answered is sent by this, and what was forgotten,
+        which is entered in `again`."""
         for group, messages in promises.groups:
+            missing = ""
             for each in messages:
                 told = await line.send(each.body, group)
                 is_new = not told.is_duplicate
                 if is_new:
                     again.add(each.body)
                 if each.message_id is None:
+                    if not is_new and missing:
+                        yield f"{each.body} is there without {missing}"
+                    missing = each.body if is_new and not each.may_be_forgotten else missing
                     continue
                 if is_new is (told.message_id == each.message_id) or (
                     is_new and not each.may_be_forgotten

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from mq_sqs.fifo import publishing
+from tests.crash.enumeration.interference import A_FILE, WithoutSync
+from tests.crash.enumeration.sites import at
 from tests.crash.fifo.cuts import enumerate_play
 from tests.crash.fifo.plays import PLAYS
 from tests.support.figures import PrintFigures
@@ -20,6 +23,15 @@ def test_what_was_answered_of_a_fifo_queue_holds_after_a_cut_anywhere(
     name: str, quick_folder: Path, print_figures: PrintFigures
 ) -> None:
     _check(name, quick_folder, print_figures, SHORT)
+
+
+def test_batch_whose_data_is_synced_after_its_names_is_seen(quick_folder: Path) -> None:
+    """What a cut leaves of it would come before what its sender sends again."""
+    interference = WithoutSync(at(publishing._link_all, A_FILE))
+
+    _, found = enumerate_play(quick_folder, "send", SHORT, interference)
+
+    assert any("is there without" in what for what in found)
 
 
 @pytest.mark.crash_long
