@@ -101,7 +101,7 @@ class Group:
         """Become the driver. Earlier drivers are fenced off, and what they had open is given back.
         Returns how many messages were given back."""
         while True:
-            before = self._marker("driver")
+            before = self._values("driver")[0]
             self.driver = f"t{_turn(before) + 1}-{self._process}"
             if self._markers.change("driver", before, self.driver):
                 return self.give_back_open()
@@ -117,7 +117,7 @@ class Group:
         )
 
     def owner(self) -> Owner:
-        query, _, start = self._marker("query").rpartition(".")
+        query, _, start = self._values("query")[0].rpartition(".")
         return Owner(query, self._number("query", start))
 
     def take_for(self, owner: Owner, takes_over: bool) -> None:
@@ -143,7 +143,7 @@ class Group:
     # How far
 
     def floor(self) -> int:
-        return self._number("floor", self._marker("floor"))
+        return max(self._number("floor", each) for each in self._values("floor"))
 
     def sealed(self) -> list[int]:
         """Return the numbers of the sealed batches, in order."""
@@ -279,11 +279,11 @@ class Group:
     def _names(self) -> list[str]:
         return self._spool.names_below(Folder.SPARK, self._path)
 
-    def _marker(self, kind: str) -> str:
-        value = self._markers.value(kind)
-        if value is None:
+    def _values(self, kind: str) -> list[str]:
+        values = self._markers.values(kind)
+        if not values:
             raise self._damaged(f"no {kind}.*")
-        return value
+        return values
 
     def _number(self, kind: str, text: str) -> int:
         number = parse_number(text)

@@ -93,13 +93,13 @@ class DoneBatches:
             self._enter(batch)
 
     def _floor(self, group: str) -> int:
-        """Return the floor of a group, or 0 if it has none: the group is just being made, or
-        damaged."""
+        """Return the floor of a group, the greater one if a change of it has left two; or 0 if it
+        has none: the group is just being made, or damaged."""
         for _ in range(_LOOKS):
-            for name in names_in(self._root, f"{CLAIMS}/{group}"):
-                kind, _, value = name.partition(".")
-                if kind == _FLOOR and (number := parse_number(value)) is not None:
-                    return number
+            parted = [name.partition(".") for name in names_in(self._root, f"{CLAIMS}/{group}")]
+            floors = [parse_number(value) for kind, _, value in parted if kind == _FLOOR]
+            if numbers := [each for each in floors if each is not None]:
+                return max(numbers)
         return 0
 
     def _read(self, group: str, number: int) -> list[_Batch]:

@@ -34,14 +34,16 @@ class Markers:
         finally:
             files.close(empty)
 
-    def value(self, kind: str) -> str | None:
-        """Return the value of a marker, or None if there is none. The marker exists at every
-        instant, but a listing can miss a name that is renamed meanwhile, so this looks again."""
+    def values(self, kind: str) -> list[str]:
+        """Return the value of a marker; two if a change stopped between link and unlink; none if
+        there is no marker. It exists at every instant, but a listing can miss a name that is
+        renamed meanwhile, so this looks again."""
         for _ in range(_MAX_LOOKS):
-            for name in self._spool.names_below(Folder.SPARK, self._path):
-                if name.startswith(f"{kind}."):
-                    return name.removeprefix(f"{kind}.")
-        return None
+            names = self._spool.names_below(Folder.SPARK, self._path)
+            found = [each.removeprefix(f"{kind}.") for each in names if each.startswith(f"{kind}.")]
+            if found:
+                return found
+        return []
 
     def has(self, kind: str, value: str) -> bool:
         return self._spool.exists(Folder.SPARK, self._name(kind, value))

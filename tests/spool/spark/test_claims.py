@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from itertools import count
@@ -15,6 +16,7 @@ from mq.spool.folders import Spool
 from mq.spool.message.held import Held, hold
 from mq.spool.spark.claiming import Claim, Taken
 from mq.spool.spark.claims import Group
+from mq.spool.spark.finished import DoneBatches
 from mq.spool.spark.group_owner import Owner
 from tests.support.messages import new_id, seal_of, write_message
 from tests.support.stores import ORDERS
@@ -244,6 +246,28 @@ def test_a_crash_between_the_floor_and_the_removal_is_finished(
     start().finish(1, archives=False)
 
     assert group.sealed() == []
+
+
+def test_of_two_floors_that_a_crash_has_left_the_later_one_counts(
+    spool: Spool, start: Callable[[], Group], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a change is a link and an unlink, it can stop between them."""
+    one, two, three = put(spool, b"one", b"two", b"three")
+    group, top = start(), spool.root / "spark/claims/lake"
+    for batch, message_id in enumerate((one, two, three), start=1):
+        seal_batch(group, batch, message_id)
+    group.finish(1, archives=False)
+    (top / "floor.0").hardlink_to(top / "floor.1")
+    list_names, list_folder = Spool.names_below, os.listdir
+    monkeypatch.setattr(Spool, "names_below", lambda *where: sorted(list_names(*where)))
+    monkeypatch.setattr(os, "listdir", lambda where: sorted(list_folder(where)))
+
+    assert group.floor() == 1
+    group.finish(2, archives=False)
+
+    assert (group.floor(), group.sealed()) == (2, [3])
+    done = DoneBatches(spool)
+    assert [*done.paths(f"orders:{two}")] == [f"remove/lake:.2/0/orders:{two}"]
 
 
 def test_a_batch_that_was_taken_away_is_an_error_and_never_empty(
