@@ -16,9 +16,6 @@ LATE_SECONDS = 15
 """For so long nothing must go wrong before a message is late whose lease or delay is over. It takes
 milliseconds (docs/protocol.md); under a load of 10, faults included, up to 6 seconds were seen."""
 
-_SCAN_NS = 30 * SECOND_NS
-"""A mover may sleep through a step of the clock, until it looks at everything again."""
-
 _LATE_NS = LATE_SECONDS * SECOND_NS
 
 
@@ -65,7 +62,9 @@ def late_violations(
 
 
 def _due(evidence: Evidence, story: Story, begin: Event, end: Event) -> int:
-    """When the message that `begin` hid is due for certain, before `end` gives it out."""
+    """When the message that `begin` hid is due for certain, before `end` gives it out; never, if
+    only a step of the clock makes it due: the mover may sleep through that, and looks at everything
+    again after 200 times what a look takes."""
     renewals = [
         each
         for each, _ in story.guarded
@@ -76,7 +75,7 @@ def _due(evidence: Evidence, story: Story, begin: Event, end: Event) -> int:
         steps.shown_last(each.asked, each.ended) + int(each.seconds * SECOND_NS) for each in hides
     )
     due = steps.shown_since(max(each.ended for each in hides), end.asked, stamp)
-    return due + _SCAN_NS if steps.is_one(due) else due
+    return end.asked if steps.is_one(due) else due
 
 
 def _lacking(

@@ -115,7 +115,9 @@ def test_a_message_is_not_late_where(why: str) -> None:
 
 def test_a_mover_may_sleep_through_a_step_of_the_clock_that_ends_a_lease() -> None:
     history = [published(1, 0.0), received(1, 1.0, "a", seconds=1000), clock(4.0, 3600.0)]
-    assert judged([*history, nothing(45.0), received(1, 60.0, "b")], WHOLE) == []
+    assert judged([*history, nothing(55.0), received(1, 60.0, "b")], WHOLE) == []
+
+    history[1] = received(1, 1.0, "a", seconds=2.5)
 
     assert kinds([*history, nothing(55.0), received(1, 60.0, "b")], WHOLE) == {"late"}
 
