@@ -126,6 +126,12 @@ def test_a_fault_counts_for_no_more_than_it_lasts() -> None:
     assert kinds([*late(), fault(2.0, 2.9), fault(30.0, 40.0), clock(0.1, 0.0)], WHOLE) == {"late"}
 
 
+def test_what_does_not_hold_up_the_mover_is_no_excuse() -> None:
+    stopped = replace(fault(4.0, 19.0), queue="SIGSTOP mq")
+
+    assert kinds([*late(), stopped], WHOLE) == {"late"}
+
+
 def test_two_faults_at_once_count_once() -> None:
     history = late()
     history[2:] = [nothing(30.0), received(1, 35.0, "b")]
