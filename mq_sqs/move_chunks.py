@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from mq.names import MessageId, QueueName, is_fifo
-from mq.store.move import Moving
-from mq.store.redrive import redrive
+from mq.store.moving.move import Moving
+from mq.store.moving.redrive import redrive
 from mq.store.store import Store
 from mq_sqs.fifo.moving import OrderedMove
 from mq_sqs.fifo.service import FifoService

@@ -4,14 +4,13 @@
                             `health`, `free_space`, `probe`, `background`
     publish                 `publishing`; `bodies`: large ones, up and down
     receive                 `receiving`
-    by id                   `by_id`, `visibility`, `release`; `remove`, `remove_under_lease`,
-                            `remove_many`; `place`: where a message is
-    look                    `peek`; `peek_hidden`: at leased and delayed messages; each is a
-                            `peeked_message`; `hidden_counts`, `survey`; `counts`
+    by id                   `by_id`, `visibility`, `release`; `place`: where a message is
+    remove                  `removing`
+    look                    `peeking`; `hidden_counts`, `survey`; `counts`
     queues                  `queues`, `settings`, `purge`, `expiry`
-    between queues          `move`, `move_many`, `redrive`
+    between queues          `moving`
     what is remembered      `index`; `indexing` reads it from the folders
-    requests together       `joint`, `joint_removals`
+    requests together       `joint`
     limits and locks        `answer_memory`, `patience`, `holding`
 
 Most are operations (`mq.commit.operation`): file calls, and a `yield` for what they need. A server

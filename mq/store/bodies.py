@@ -23,7 +23,7 @@ from mq.properties import NO_PROPERTIES, Properties
 from mq.spool.message.held import NO_FD
 from mq.spool.message.trailer import pack_trailer
 from mq.store.free_space import Floor
-from mq.store.peeked_message import PeekedMessage
+from mq.store.peeking.peeked_message import PeekedMessage
 from mq.store.publishing.publish import Draft
 from mq.store.receiving.received_message import BODY, Received
 

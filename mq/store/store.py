@@ -18,16 +18,17 @@ from mq.errors import MQError
 from mq.lifecycle import Folder, PurgeScope, State
 from mq.names import MessageId, QueueName
 from mq.spool.queue.queue_settings import QueueSettings
-from mq.store import bodies, by_id, move_many, peek, queues, settings, visibility
+from mq.store import bodies, by_id, queues, settings, visibility
 from mq.store.answer_memory import AnswerMemory, Share
 from mq.store.background import Background
 from mq.store.context import Workspace
 from mq.store.health import StoreHealth
 from mq.store.joint import ForAll, JointOperation
-from mq.store.joint_removals import JointRemovals
-from mq.store.move import MovedMessages, Moving
-from mq.store.peek_hidden import HiddenAsk, HiddenPeeks
-from mq.store.peeked_message import PeekedMessage, close_peeked
+from mq.store.moving import move_many
+from mq.store.moving.move import MovedMessages, Moving
+from mq.store.peeking import peek
+from mq.store.peeking.peek_hidden import HiddenAsk, HiddenPeeks
+from mq.store.peeking.peeked_message import PeekedMessage, close_peeked
 from mq.store.publishing.own_id import Ids, check_publish_under
 from mq.store.publishing.publish import MAX_BATCHES_AT_ONCE, Draft, Entry, Published
 from mq.store.publishing.publisher import Publisher
@@ -36,7 +37,8 @@ from mq.store.receiving.fetches import Fetches, LongPoll, Receive
 from mq.store.receiving.oldest import Ask
 from mq.store.receiving.receive import receive_some
 from mq.store.receiving.received_message import Received
-from mq.store.remove_many import removal, remove_many
+from mq.store.removing.joint_removals import JointRemovals
+from mq.store.removing.remove_many import removal, remove_many
 from mq.store.settings import NO_CHANGES
 
 T = TypeVar("T")
@@ -212,9 +214,6 @@ class Store:
     def give_back(self, received: Received) -> None:
         """Close a message, and put it back as `put_back` does, in the background."""
         self._fetches.give_back([received])
-
-    def close_received(self, received: Received) -> None:
-        received.close(self._work.files)
 
     async def peek(
         self,

@@ -11,7 +11,7 @@ from mq.config import CHUNK_BYTES, SMALL_BODY_BYTES
 from mq.lines.ndjson import MEDIA_TYPE, LongLine, end_line
 from mq.store.answer_memory import Share
 from mq.store.bodies import are_few_in_memory, total_length
-from mq.store.peeked_message import PeekedMessage
+from mq.store.peeking.peeked_message import PeekedMessage
 from mq.store.receiving.received_message import Received
 from mq.store.store import Store
 from mq.web.answers import AS_FILE, OUR_HEADERS, Answer, Response, lines_of, read_lines

@@ -16,7 +16,7 @@ from mq.names import (
     parse_message_id,
     parse_queue_name,
 )
-from mq.store.move import Moving
+from mq.store.moving.move import Moving
 from mq.store.store import Store
 from mq.web.answers import Answer
 from mq.web.bodies import has_body

@@ -11,7 +11,7 @@ from mq.lifecycle import SHOWN_STATES, State
 from mq.lines.ndjson import write_members
 from mq.names import parse_message_id
 from mq.store.answer_memory import Share
-from mq.store.peeked_message import PeekedMessage
+from mq.store.peeking.peeked_message import PeekedMessage
 from mq.store.store import Store
 from mq.times import rfc3339
 from mq.web.answers import Answer, Response, lines_of

@@ -11,8 +11,8 @@ from mq.commit.operation import Operation
 from mq.errors import LeaseMismatch, MessageNotFound, MQError
 from mq.names import MessageId, QueueName
 from mq.store.context import Workspace
-from mq.store.remove_many import remove_many
-from mq.store.remove_under_lease import remove_leased
+from mq.store.removing.remove_many import remove_many
+from mq.store.removing.remove_under_lease import remove_leased
 from mq.store.visibility import change_visibility
 from mq_sqs.fifo.fifo_queue import FifoQueues
 from mq_sqs.fifo.using import look_again, use, wake
@@ -25,7 +25,7 @@ def remove_in_order(
     message_id: MessageId,
     leases: frozenset[int],
 ) -> Operation[None]:
-    """Do as `mq.store.remove_under_lease.remove_leased` does."""
+    """Do as `mq.store.removing.remove_under_lease.remove_leased` does."""
     yield from use(work, fifo, queue)
     try:
         yield from remove_leased(work, queue, message_id, leases)
@@ -42,7 +42,7 @@ def remove_many_in_order(
     ids: Sequence[MessageId],
     leases: frozenset[int],
 ) -> Operation[list[MQError | None]]:
-    """Do as `mq.store.remove_many.remove_many` does."""
+    """Do as `mq.store.removing.remove_many.remove_many` does."""
     yield from use(work, fifo, queue)
     outcomes = yield from remove_many(work, queue, ids, leases)
     told = list(zip(ids, outcomes, strict=True))

@@ -19,7 +19,7 @@ from mq.spool.folders import Spool
 from mq.store.publishing.batch import publish_batch
 from mq.store.receiving.oldest import Ask
 from mq.store.receiving.receive import receive_some
-from mq.store.remove_many import remove_many
+from mq.store.removing.remove_many import remove_many
 from tests.support.faults import WatchedFiles
 from tests.support.stores import ORDERS, batch_of, draft_of
 from tests.support.workspaces import workspace_on

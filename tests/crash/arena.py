@@ -32,8 +32,8 @@ from mq.spool.root import open_root
 from mq.store.context import Workspace
 from mq.store.receiving.receive import receive
 from mq.store.receiving.received_message import Received
-from mq.store.remove import remove
-from mq.store.remove_under_lease import remove_leased
+from mq.store.removing.remove import remove
+from mq.store.removing.remove_under_lease import remove_leased
 from tests.support.faults import OldFiles, WatchedFiles
 from tests.support.messages import new_id, seal_of, write_message
 from tests.support.stores import ORDERS

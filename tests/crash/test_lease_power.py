@@ -60,13 +60,13 @@ async def test_lease_that_was_answered_outlives_a_power_cut(
     async with store_on(root) as store:
         await publish(store, b"b" * size)
         taken = await receive(store, seconds=FIRST_SECONDS)
-        store.close_received(taken)
+        taken.close(store._work.files)
         os.sync()
 
         answered = await deed(store, taken)
         disk.copy()
 
-        store.close_received(answered)
+        answered.close(store._work.files)
     disk.unmount()
     disk.mount()
     leased = root / "delay" / f"orders:{answered.message_id}"

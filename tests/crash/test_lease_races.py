@@ -24,7 +24,7 @@ from mq.spool.message.seal import due_ns, is_due
 from mq.spool.redelivery import redeliver
 from mq.store.by_id import Guard, release, take
 from mq.store.receiving.received_message import Received
-from mq.store.remove_under_lease import remove_leased
+from mq.store.removing.remove_under_lease import remove_leased
 from tests.crash.arena import HOUR_NS, LEASE, Arena, Races, Redelivered
 from tests.support.faults import OldFiles, WatchedFiles
 from tests.support.messages import read_seal

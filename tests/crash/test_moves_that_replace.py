@@ -14,9 +14,10 @@ from mq.spool import abilities, network_files, root, root_format, sweep
 from mq.spool.message import fresh_copy
 from mq.spool.queue import fresh_folder, prepared, purged, purging, queues, settings_file
 from mq.spool.spark import claiming, claims, marker_files, settle, staging, transactions
-from mq.store import expiry, probe, remove
+from mq.store import expiry, probe
 from mq.store.publishing import batch, filling, own_id, twins
 from mq.store.receiving import lease
+from mq.store.removing import remove
 from mq_mover import mover
 from mq_sqs import fifo, move_chunks, move_tasks
 from tests.crash.enumeration.interference import Occupied

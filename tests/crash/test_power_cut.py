@@ -190,7 +190,7 @@ class PowerCuts(Producers):
         store = self.running[0].store
         answered, received = self._cut(calls, kept, store.receive(queue, seconds))
         if received is not None:
-            self.running[0].store.close_received(received)
+            received.close(self.running[0].store._work.files)
             self.note_received(received, seconds)
         elif not answered:
             for message_id in self._ready(queue)[:1]:
@@ -210,7 +210,7 @@ class PowerCuts(Producers):
         take = self.running[0].store.take(queue, message_id, seconds, guard)
         answered, received = self._cut(calls, kept, take)
         if answered:
-            self.running[0].store.close_received(received)
+            received.close(self.running[0].store._work.files)
             message.visible_at, message.is_durable = self.now + seconds, True
             message.lease, message.count = received.lease, received.receive_count
         else:

@@ -28,8 +28,8 @@ from mq.store.by_id import take
 from mq.store.context import Workspace
 from mq.store.opening import open_store
 from mq.store.publishing.publish import Draft, publish
-from mq.store.remove import remove
-from mq.store.remove_under_lease import remove_leased
+from mq.store.removing.remove import remove
+from mq.store.removing.remove_under_lease import remove_leased
 from tests.support.faults import WATCHED, CountedFiles, WatchedFiles
 from tests.support.file_work import run_to_need
 from tests.support.messages import names_in, seal_of, write_message

@@ -13,22 +13,12 @@ from mq.lines import transfer
 from mq.spool import abilities, network_files, root_format
 from mq.spool.message import fresh_copy
 from mq.spool.spark import claiming, claims, staging, transactions
-from mq.store import (
-    bodies,
-    by_id,
-    move,
-    move_many,
-    probe,
-    purge,
-    queues,
-    remove,
-    remove_many,
-    settings,
-    visibility,
-)
+from mq.store import bodies, by_id, probe, purge, queues, settings, visibility
+from mq.store.moving import move, move_many
 from mq.store.publishing import filling, own_id, publish, publish_each
 from mq.store.receiving import lease, receive
-from mq.store.remove_under_lease import remove_leased
+from mq.store.removing import remove, remove_many
+from mq.store.removing.remove_under_lease import remove_leased
 from mq_reaper import reaper
 from mq_sqs import fifo
 from pyspark_mq import by_url, pipeline

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mq.names import MessageId, QueueName
-from mq.store.move import Moving
+from mq.store.moving.move import Moving
 from mq.store.store import Store
 from mq_sqs.fifo.service import FifoService
 from mq_sqs.move_chunks import LOOK_AGAIN_SECONDS, Chunk, Chunks

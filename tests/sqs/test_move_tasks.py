@@ -12,7 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from mq.names import MessageId, QueueName
-from mq.store.move import Moving
+from mq.store.moving.move import Moving
 from mq.store.store import Store
 from mq_sqs.fifo.service import FifoService
 from mq_sqs.move_tasks import MAX_TASKS, MoveTasks

@@ -14,7 +14,7 @@ import pytest
 from mq.errors import StoreUnavailable
 from mq.names import QueueName
 from mq.spool.message.seal import SEAL_ATTRIBUTE, Seal
-from mq.store.move import MovedMessages, Moving
+from mq.store.moving.move import MovedMessages, Moving
 from mq.store.store import Store
 from tests.support.faults import WatchedFiles
 from tests.support.messages import names_in

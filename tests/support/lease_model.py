@@ -49,7 +49,7 @@ class LeaseModel(Model):
         on = self._server(server)
 
         received = on.run(on.store.take(queue, message_id, seconds))
-        on.store.close_received(received)
+        received.close(on.store._work.files)
         on.run(on.store.put_back(received))
 
         message = self.queues[queue][message_id]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mq.names import QueueName
-from mq.store.move import Moving
+from mq.store.moving.move import Moving
 from mq.store.store import Store
 from tests.support.stores import ORDERS
 

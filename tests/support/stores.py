@@ -14,7 +14,7 @@ from mq.config import SMALL_BODY_BYTES, ServerConfig
 from mq.disk.files import Files
 from mq.names import MessageId, QueueName
 from mq.store.opening import open_store
-from mq.store.peeked_message import PeekedMessage
+from mq.store.peeking.peeked_message import PeekedMessage
 from mq.store.publishing.publish import Draft, Entry, Published
 from mq.store.receiving.received_message import Received
 from mq.store.store import Store
@@ -89,7 +89,7 @@ async def drain(store: Store, queue: QueueName = ORDERS) -> list[MessageId]:
     """Take everything that is ready; returns the ids in the order they came."""
     ids = []
     while (received := await store.receive(queue, LONG_SECONDS)) is not None:
-        store.close_received(received)
+        received.close(store._work.files)
         ids.append(received.message_id)
     return ids
 

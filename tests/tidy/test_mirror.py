@@ -82,7 +82,7 @@ ELSEWHERE = {
     "spool/spark/test_claims.py": "mq/spool/spark/marker_files",
     "spool/spark/test_transactions.py": "mq/spool/spark/jobs mq/spool/spark/settle",
     "disk/test_calls.py": "mq/disk/files mq/disk/status",
-    "store/test_move_races.py": "mq/store/move_many",
+    "store/moving/test_move_races.py": "mq/store/moving/move_many",
     "store/test_purge.py": "mq/store/holding",
     "spool/message/test_held.py": "mq/spool/message/seal",
     "spool/test_moves.py": "mq/spool/folders",
@@ -97,13 +97,14 @@ ELSEWHERE = {
     "store/index/test_ready_queues.py": "mq/store/indexing",
     "store/test_maintenance.py": "mq/store/opening",
     "store/test_open_files.py": "mq/store/bodies",
-    "store/test_peek.py": "mq/store/peeked_message",
-    "store/test_peek_hidden.py": "mq/spool/queue/hidden mq/store/index/hidden_index"
+    "store/peeking/test_peek.py": "mq/store/peeking/peeked_message",
+    "store/peeking/test_peek_hidden.py": "mq/spool/queue/hidden mq/store/index/hidden_index"
     " mq/store/index/hidden_window",
     "store/test_store.py": "mq/store/context mq/store/publishing/publisher"
     " mq/store/receiving/received_message",
     "store/receiving/test_taking.py": "mq/store/receiving/usual",
-    "store/test_remove.py": "mq/store/remove_many",
+    "store/removing/test_joint_removals.py": "mq/store/joint",
+    "store/removing/test_remove.py": "mq/store/removing/remove_many",
     "tidy/test_documented.py": "mq/config mq/errors mq_mover/cli mq_reaper/cli",
     "vsqs/test_documents.py": "vsqs/limits",
     "vsqs/test_commands.py": "vsqs/arguments vsqs/cli vsqs/pump vsqs/rate vsqs/sink",

@@ -25,8 +25,8 @@ from mq.spool.queue.listing import FAULTS_OF_ONE_QUEUE, list_queue
 from mq.store.context import no_message, no_queue
 from mq.store.hidden_counts import count_hidden, is_leased
 from mq.store.index.hidden_index import MAX_KEYS
-from mq.store.peek_hidden import peek_in_delay
-from mq.store.peeked_message import PeekedMessage, peek_anywhere, peek_ready
+from mq.store.peeking.peek_hidden import peek_in_delay
+from mq.store.peeking.peeked_message import PeekedMessage, peek_anywhere, peek_ready
 
 
 def count_queues(spool: Spool) -> list[QueueCounts]:

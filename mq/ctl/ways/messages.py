@@ -6,7 +6,7 @@ import io
 
 from mq.config import DEFAULT_CONTENT_TYPE
 from mq.ctl.ways.access import Readable, ShownMessage
-from mq.store.peeked_message import PeekedMessage
+from mq.store.peeking.peeked_message import PeekedMessage
 from mq.store.receiving.received_message import Received
 from mq.times import rfc3339
 

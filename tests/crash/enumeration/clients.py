@@ -13,10 +13,10 @@ from mq.errors import LeaseMismatch, MessageNotFound, MQError, QueueNotFound, St
 from mq.lifecycle import PurgeScope
 from mq.names import MessageId, QueueName
 from mq.store.by_id import Guard
-from mq.store.move import Moving
+from mq.store.moving.move import Moving
+from mq.store.moving.redrive import redrive
 from mq.store.publishing.publish import Entry
 from mq.store.receiving.received_message import Received
-from mq.store.redrive import redrive
 from mq.store.settings import NO_CHANGES
 from mq.store.store import Store
 from tests.crash.enumeration.clock import LONG_SECONDS, SECOND_NS
@@ -175,7 +175,7 @@ class PlayedClients:
             body = received.body
             if body is None:
                 body = os.pread(received.fd, received.length, 0)
-                self.store.close_received(received)
+                received.close(self.store._work.files)
             body = body_with_all(body, received.properties, received.content_type)
             got = Got(queue, received.message_id, body)
             lease = GivenLease(received.lease, self.scene.clock.now_ns, received.visible_ns)
@@ -204,7 +204,7 @@ class PlayedClients:
         except LeaseMismatch:
             why, is_certain = "412", True
         else:
-            self.store.close_received(received)
+            received.close(self.store._work.files)
             begun = GivenLease(received.lease, self.scene.clock.now_ns, received.visible_ns)
             say(partial(Ledger.is_taken, message_id=message_id, lease=begun))
             return

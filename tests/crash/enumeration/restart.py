@@ -158,7 +158,7 @@ class Restarts:
                 body = received.body
                 if body is None:
                     body = os.pread(received.fd, received.length, 0)
-                store.close_received(received)
+                received.close(store._work.files)
                 body = body_with_all(body, received.properties, received.content_type)
                 yield Got(queue, received.message_id, body)
 

@@ -23,9 +23,10 @@ from mq.disk.files import Files
 from mq.spool import folders, locks, moves, open_queues, rolling, sets, sweep
 from mq.spool.message import held, opening
 from mq.spool.spark import settle
-from mq.store import context, holding, indexing, remove_under_lease
+from mq.store import context, holding, indexing
 from mq.store.publishing import filling, publish, twins
 from mq.store.receiving import lease, taking
+from mq.store.removing import remove_under_lease
 from tests.support.sources import PACKAGES, module_name, package_files
 
 

@@ -9,8 +9,8 @@ from mq.errors import IdTaken, MQError, QueueNotFound, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
 from mq.store.by_id import Guard
-from mq.store.move import MovedMessages, Moving
-from mq.store.redrive import Redriven, redrive
+from mq.store.moving.move import MovedMessages, Moving
+from mq.store.moving.redrive import Redriven, redrive
 from mq.store.store import Store
 from tests.crash.peers.story import ById, MessageChange, PeerRequest, PlayedStory
 

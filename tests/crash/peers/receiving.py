@@ -22,7 +22,7 @@ async def read(store: Store, received: Iterable[Received]) -> list[tuple[Receive
     """Read the bodies, and close the files."""
     read = [(each, await body_of(store, each)) for each in received]
     for each, _ in read:
-        store.close_received(each)
+        each.close(store._work.files)
     return read
 
 

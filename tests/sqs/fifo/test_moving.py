@@ -9,7 +9,7 @@ import pytest
 
 from mq.errors import QueueNotFound
 from mq.names import MessageId, QueueName
-from mq.store.redrive import Redriven
+from mq.store.moving.redrive import Redriven
 from mq_sqs.fifo.moving import OrderedMove
 from mq_sqs.move_tasks import MoveTasks
 from mq_sqs.task_notes import TaskStatus, tasks_of

@@ -102,7 +102,7 @@ async def test_two_fetches_of_a_round_find_one_message_that_is_released_in_betwe
     async with store_on(root) as store, store_on(root) as other:
         message_id = await publish(store, b"body")
         await store.describe_queue(ORDERS)
-        other.close_received(await other.take(ORDERS, message_id, LONG_SECONDS))
+        (await other.take(ORDERS, message_id, LONG_SECONDS)).close(other._work.files)
 
         first, _, second = await asyncio.gather(
             store.receive(ORDERS, LONG_SECONDS),

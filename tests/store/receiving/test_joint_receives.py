@@ -207,7 +207,7 @@ async def test_in_place_of_a_damaged_large_message_comes_the_next(root: Path) ->
         assert ids_of(outcomes) == [small[1], large[1], small[0]]
         assert names_in(root / "corrupt") == [f"{ORDERS}:{large[0]}"]
         assert isinstance(outcomes[1], Received)
-        store.close_received(outcomes[1])
+        outcomes[1].close(store._work.files)
 
 
 @pytest.mark.parametrize("refuse", [refuse_at_once, refuse_before_its_round])

@@ -125,10 +125,10 @@ async def test_a_receive_by_id_that_comes_in_time_at_the_second_try_counts_once(
     disk: Path, store: Store, files: WatchedFiles
 ) -> None:
     message_id = await publish(store, b"body")
-    store.close_received(await receive(store, seconds=10 * LONG_SECONDS))
+    (await receive(store, seconds=10 * LONG_SECONDS)).close(store._work.files)
     _set_clock_ahead(store, files, times=1)
 
     received = await store.take(ORDERS, message_id, LONG_SECONDS)
 
-    store.close_received(received)
+    received.close(store._work.files)
     assert received.receive_count == 2

@@ -99,4 +99,4 @@ async def test_a_message_is_received_once_a_person_has_mended_the_format(
         (root / "format").write_text("mq 2\n")
 
         [received] = await store.receive_many(ORDERS, limit, LONG_SECONDS)
-        store.close_received(received)
+        received.close(store._work.files)

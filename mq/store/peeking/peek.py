@@ -15,7 +15,13 @@ from mq.spool.queue.listing import find_key
 from mq.store.answer_memory import Share
 from mq.store.context import Workspace, no_message
 from mq.store.indexing import MAX_LISTINGS, listing
-from mq.store.peeked_message import PeekedMessage, close_peeked, gather, peek_anywhere, peek_ready
+from mq.store.peeking.peeked_message import (
+    PeekedMessage,
+    close_peeked,
+    gather,
+    peek_anywhere,
+    peek_ready,
+)
 
 _LOOK_AT_ONCE = 100
 """How many are looked at together behind some that could not be shown."""

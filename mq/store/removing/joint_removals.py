@@ -12,7 +12,7 @@ from mq.commit.operation import Done, Submitted
 from mq.spool.message.held import Lost
 from mq.store.context import Workspace
 from mq.store.joint import Joint, tell_outcome
-from mq.store.remove_many import Removal, removal, remove_each
+from mq.store.removing.remove_many import Removal, removal, remove_each
 
 _Asked = tuple[Removal, Done]
 

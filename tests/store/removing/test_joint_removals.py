@@ -16,7 +16,7 @@ from mq.errors import LeaseMismatch, MessageNotFound, QueueNotFound, StoreUnavai
 from mq.names import MessageId, QueueName
 from mq.store.joint import MAX_TOGETHER
 from mq.store.receiving.received_message import Received
-from mq.store.remove_many import Removal
+from mq.store.removing.remove_many import Removal
 from mq.store.store import Store
 from tests.support.descriptors import open_descriptors
 from tests.support.faults import WatchedFiles

@@ -13,8 +13,8 @@ from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name
 from mq.spool.message.held import Lost
 from mq.store.context import Workspace
-from mq.store.remove import has_one_name, move_on, remove, unsynced_removal
-from mq.store.remove_under_lease import LeasedRemover, UnderLease, remove_leased
+from mq.store.removing.remove import has_one_name, move_on, remove, unsynced_removal
+from mq.store.removing.remove_under_lease import LeasedRemover, UnderLease, remove_leased
 
 Removal = tuple[QueueName, MessageId, frozenset[int] | None]
 """A message to be removed; with leases, only under one of them."""

@@ -1,5 +1,5 @@
-"""Move many messages: the oldest ones of a queue, or those with given ids, each as `mq.store.move`
-does."""
+"""Move many messages: the oldest ones of a queue, or those with given ids, each as
+`mq.store.moving.move` does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mq.spool.message.held import Lost
 from mq.store.by_id import Guard, hold_by_id
 from mq.store.context import Workspace
 from mq.store.indexing import find_space, relist
-from mq.store.move import (
+from mq.store.moving.move import (
     MOVES_AT_ONCE,
     MovedMessages,
     Moving,

@@ -16,8 +16,8 @@ from mq.errors import (
     StoreUnavailable,
 )
 from mq.names import MessageId
-from mq.store import move_many
-from mq.store.move import MOVES_AT_ONCE, MovedMessages, Moving
+from mq.store.moving import move_many
+from mq.store.moving.move import MOVES_AT_ONCE, MovedMessages, Moving
 from mq.store.publishing.twins import lock_ids
 from mq.store.store import Store
 from tests.support.faults import WatchedFiles

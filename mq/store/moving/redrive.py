@@ -11,7 +11,7 @@ from mq.errors import IdTaken, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
 from mq.store.context import Workspace
-from mq.store.move import (
+from mq.store.moving.move import (
     MOVES_AT_ONCE,
     Moving,
     check_move,
@@ -20,7 +20,7 @@ from mq.store.move import (
     try_move,
     unsynced_move,
 )
-from mq.store.peek import peek
+from mq.store.peeking.peek import peek
 
 
 class Redriven(NamedTuple):

@@ -1,4 +1,5 @@
-"""Peek at what is leased or delayed, page by page. Like `mq.store.peek` it changes nothing."""
+"""Peek at what is leased or delayed, page by page. Like `mq.store.peeking.peek` it changes
+nothing."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ from mq.spool.folders import Spool
 from mq.spool.queue.listing import find_key
 from mq.store.answer_memory import Share
 from mq.store.context import Workspace, no_message
-from mq.store.peek import closing_if_refused
-from mq.store.peeked_message import PeekedMessage, close_peeked, gather, peek_in
+from mq.store.peeking.peek import closing_if_refused
+from mq.store.peeking.peeked_message import PeekedMessage, close_peeked, gather, peek_in
 
 log = structlog.get_logger(__name__)
 
@@ -76,7 +77,7 @@ class HiddenPeeks:
 
 class HiddenAsk(NamedTuple):
     """What a peek at leased or delayed messages asks for: `limit` and `share` are those of
-    `mq.store.peek.peek`."""
+    `mq.store.peeking.peek.peek`."""
 
     queue: QueueName
     state: State

@@ -22,8 +22,8 @@ from mq.lifecycle import Folder, State
 from mq.names import MessageId, file_name
 from mq.spool.folders import Spool
 from mq.spool.queue import hidden
-from mq.store import peek_hidden
 from mq.store.index import hidden_index
+from mq.store.peeking import peek_hidden
 from mq.store.store import Store
 from tests.support.counted import counted_calls
 from tests.support.descriptors import open_descriptors
@@ -139,7 +139,7 @@ async def test_a_file_that_another_process_leases_in_its_place_changes_its_state
 
         taken = await other.take(ORDERS, message_id, LONG_SECONDS)
 
-        other.close_received(taken)
+        taken.close(other._work.files)
         assert (await page(store, DELAYED), await page(store, LEASED)) == ([], [message_id])
 
 

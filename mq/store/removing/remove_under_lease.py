@@ -21,7 +21,13 @@ from mq.spool.message.seal import lease_in
 from mq.store.context import Workspace, no_message, not_there
 from mq.store.holding import work_once_unlocked
 from mq.store.patience import Patience, with_message
-from mq.store.remove import ORDER, has_one_name, places, remove_other_names, unsynced_removal
+from mq.store.removing.remove import (
+    ORDER,
+    has_one_name,
+    places,
+    remove_other_names,
+    unsynced_removal,
+)
 
 _ORDER = (*ORDER, Folder.REMOVE)
 

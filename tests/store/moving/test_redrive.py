@@ -9,8 +9,8 @@ import pytest
 
 from mq.errors import QueueNotFound, StoreUnavailable
 from mq.names import MessageId, QueueName
-from mq.store.move import Moving
-from mq.store.redrive import Redriven, redrive
+from mq.store.moving.move import Moving
+from mq.store.moving.redrive import Redriven, redrive
 from mq.store.store import Store
 from tests.support.faults import WatchedFiles
 from tests.support.stores import ORDERS, drain, publish, publish_as, receive, store_on

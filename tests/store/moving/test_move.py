@@ -17,7 +17,7 @@ from mq.errors import (
 from mq.names import MessageId
 from mq.spool.message.burial import DEAD_ATTRIBUTE
 from mq.store.by_id import Guard
-from mq.store.move import MovedMessages
+from mq.store.moving.move import MovedMessages
 from mq.store.store import Store
 from tests.support.faults import OldFiles, PlainFiles, WatchedFiles, raising
 from tests.support.messages import read_seal

@@ -17,8 +17,8 @@ from mq.disk.file_work import FileCalls, make_calls
 from mq.disk.files import Files
 from mq.errors import LeaseMismatch
 from mq.store.context import Workspace
-from mq.store.remove_many import remove_many
-from mq.store.remove_under_lease import LeasedRemover, remove_leased
+from mq.store.removing.remove_many import remove_many
+from mq.store.removing.remove_under_lease import LeasedRemover, remove_leased
 from tests.support.faults import OldFiles, WatchedFiles, raising
 from tests.support.leased_files import (
     LEASED_FILES,
