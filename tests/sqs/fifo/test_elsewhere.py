@@ -7,11 +7,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from mq.disk.files import Files
 from mq.names import QueueName
 from mq.store.publishing.publish import Published
 from tests.support.faults import WatchedFiles
 from tests.support.fifo import DEAD_LINE, LINE, FifoLine, fifo_on
+from tests.support.messages import SECOND_NS
 
 OTHERS = [QueueName(f"other-{number}.fifo") for number in range(10)]
 
@@ -91,11 +94,20 @@ async def test_queues_that_are_read_at_once_share_what_takes_long(root: Path) ->
         assert 50 <= files.asked <= 2 * 50
 
 
-async def test_a_folder_that_has_not_changed_since_is_not_listed(root: Path) -> None:
+async def test_a_folder_that_has_not_changed_since_is_not_listed(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other queue was made ten seconds before this one, and it is twelve seconds later."""
     files, listed = WatchedFiles(), list[str]()
     made = {"sqs.created": str(int(time.time()) + 10)}
     async with fifo_on(root, files, notes=made) as line:
         await line.store.create_queue(DEAD_LINE)
+
+        def later(_clock: object = None) -> int:
+            return time.time_ns() + 12 * SECOND_NS
+
+        line.store._work.clock_ns = later
+        monkeypatch.setattr(time, "clock_gettime_ns", later)
         await beside(line, DEAD_LINE).send("1")
         files.before["open_folder"] = lambda _fd, name: listed.append(name)
 
