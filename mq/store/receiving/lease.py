@@ -31,6 +31,7 @@ from mq.spool.message.seal import (
     round_up,
 )
 from mq.spool.message.trailer import read_long
+from mq.spool.trouble import find_moved_folder
 from mq.store.context import Workspace
 from mq.store.place import Place
 from mq.store.receiving.received_message import Before, Received
@@ -83,13 +84,13 @@ def take_held(
             is_open = len(results) <= needed
             before = leasing.seal if results and leasing.is_sealed else None
             if len(results) < needed:
-                return break_off(held, before, code)
+                return break_off(work.spool, held, before, code)
             try:
                 inode = held.status.st_ino
                 if place.folder is _DELAY and work.spool.inode(_DELAY, place.name) != inode:
                     return Lost.GONE
             except OSError as error:
-                return break_off(held, before, error.errno or errno.EIO)
+                return break_off(work.spool, held, before, error.errno or errno.EIO)
         if leasing.received.fd != NO_FD:
             work.files.unlock(held.fd)
             is_open = False
@@ -115,15 +116,19 @@ def _lease_by_move(spool: Spool, held: Held, seal: Seal | None, visible_ns: int)
     spool.files.sync(held.fd)  # What is written after the move is not made durable with it.
 
 
-def break_off(held: Held, before: Seal | None, code: int) -> Lost:
+def break_off(spool: Spool, held: Held, before: Seal | None, code: int) -> Lost:
     """Take back a lease, one of whose file calls has failed with `code`: the seal that was there
     `before` is written again, if it was replaced. Returns Lost.GONE if the message was moved away
-    meanwhile, and raises any other OSError."""
+    meanwhile, and raises any other OSError; it is ESTALE if that is where `delay` went."""
+    why = os.strerror(code)
     if code == errno.ENOENT:
-        return Lost.GONE
+        moved = find_moved_folder(spool)
+        if moved is None:
+            return Lost.GONE
+        code, why = errno.ESTALE, moved
     if before is not None:
         held.write_seal(before)
-    raise OSError(code, os.strerror(code))
+    raise OSError(code, why)
 
 
 class _Leasing(NamedTuple):

@@ -196,7 +196,7 @@ class Taker:
         name, sealed = received.message_id, received.sealed
         with Held(self._work.files, name, usual.fd, Status._make(usual.status), sealed) as held:
             try:
-                return break_off(held, sealed if done else None, code)
+                return break_off(self._work.spool, held, sealed if done else None, code)
             except OSError as error:
                 return self._pass_over(name, error)
 

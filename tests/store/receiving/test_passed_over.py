@@ -1,5 +1,5 @@
-"""Messages that an operation had out of the index, and left where they were: those who came
-meanwhile, found nothing and wait are woken."""
+"""Messages that an operation had out of the index, and left where they were: they are there as
+before, and those who came meanwhile, found nothing and wait are woken."""
 
 from __future__ import annotations
 
@@ -100,3 +100,27 @@ async def test_a_message_is_received_once_a_person_has_mended_the_format(
 
         [received] = await store.receive_many(ORDERS, limit, LONG_SECONDS)
         received.close(store._work.files)
+
+
+@pytest.mark.parametrize("limit", [1, 10])
+@pytest.mark.parametrize("length", [4, SMALL_BODY_BYTES + 1])
+async def test_a_queue_is_not_called_empty_because_the_folder_for_leased_messages_is_gone(
+    root: Path, limit: int, length: int
+) -> None:
+    """A person removed `delay`. A consumer that is answered with nothing would not be missed."""
+    async with store_on(root) as store:
+        ids = [await publish(store, bytes(length)) for _ in range(3)]
+        (root / "delay").rmdir()
+
+        for _ in range(2):
+            with pytest.raises(StoreUnavailable, match="delay is not the folder"):
+                await store.receive_many(ORDERS, limit, LONG_SECONDS)
+
+        with pytest.raises(StoreUnavailable, match="delay is not the folder"):
+            await store.take(ORDERS, ids[1], LONG_SECONDS)
+    async with store_on(root) as store:
+        received = await store.receive_many(ORDERS, len(ids), LONG_SECONDS)
+        assert [each.message_id for each in received] == ids
+        assert {each.receive_count for each in received} == {1}
+        for each in received:
+            each.close(store._work.files)
