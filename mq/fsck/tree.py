@@ -188,8 +188,8 @@ class WrongFormatMode:
 
     root: Path
     files: Files
-    path: str = FORMAT_FILE
-    kind: FindingKind = FindingKind.MODE
+    path = FORMAT_FILE
+    kind = FindingKind.MODE
 
     def look(self) -> str | None:
         try:

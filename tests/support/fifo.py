@@ -21,6 +21,7 @@ from mq_sqs.fifo.publishing import OrderedDraft
 from mq_sqs.fifo.service import FifoService
 from mq_sqs.packing import kept_texts, trailer_of
 from mq_sqs.properties import DEDUPLICATION_ID, GROUP_ID
+from tests.support.messages import names_in
 from tests.support.stores import LONG_SECONDS
 from tests.support.submits import answered
 
@@ -92,6 +93,15 @@ async def fifo_on(
     finally:
         if line is not None:
             line.service.close()
+
+
+async def bury(line: FifoLine, root: Path, body: str) -> None:
+    """Send a message that dies at its first receive, to a queue that is made for it."""
+    await line.store.create_queue(DEAD_LINE)
+    await line.store.change_settings(line.queue, {"max-receives": "1", "dead-letters": DEAD_LINE})
+    sent = await line.send(body)
+    await line.show((await line.receive())[0])
+    assert names_in(root / "queues" / DEAD_LINE) == [sent.message_id]
 
 
 def in_order(body: str, group: str, deduplication_id: str) -> OrderedDraft:

@@ -1,7 +1,7 @@
 """Bring messages from one queue to another.
 
-`move` takes one by its id, and `move_many` those of a request; `redrive` brings dead letters back
-to the queues that they died in.
+`move` moves one message; `move_many` moves the oldest of a queue, or those with given ids;
+`redrive` brings dead letters back to the queues that they died in.
 
 What the mover does belongs in `mq_mover`, and how a message is moved in `mq.spool`.
 """

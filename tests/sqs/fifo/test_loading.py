@@ -17,7 +17,7 @@ from mq.errors import StoreUnavailable
 from mq.names import MessageId, queue_path
 from mq_reaper.reaper import Reaper
 from tests.support.faults import WatchedFiles
-from tests.support.fifo import DEAD_LINE, LINE, FifoLine, bodies_of, fifo_on, move_due
+from tests.support.fifo import DEAD_LINE, LINE, FifoLine, bodies_of, bury, fifo_on, move_due
 from tests.support.messages import names_in
 
 
@@ -275,11 +275,7 @@ async def test_a_queue_that_was_made_again_knows_nothing_of_dead_letters_of_the_
     root: Path,
 ) -> None:
     async with fifo_on(root) as line:
-        await line.store.create_queue(DEAD_LINE)
-        await line.store.change_settings(LINE, {"max-receives": "1", "dead-letters": DEAD_LINE})
-        first = await line.send("1")
-        await line.show((await line.receive())[0])
-        assert names_in(root / "queues" / DEAD_LINE) == [first.message_id]
+        await bury(line, root, "1")
         await line.store.delete_queue(LINE)
         made = int(time.time()) + 1
         await line.store.create_queue(LINE, {"sqs.created": str(made)})

@@ -14,7 +14,7 @@ from mq.spool.queue.settings_file import MAX_SETTINGS_BYTES
 from mq_sqs.fifo.fifo_queue import PURGED_NOTE
 from mq_sqs.fifo.service import FifoService
 from tests.support.faults import WatchedFiles
-from tests.support.fifo import DEAD_LINE, LINE, FifoLine, fifo_on, in_order
+from tests.support.fifo import DEAD_LINE, LINE, FifoLine, bury, fifo_on, in_order
 from tests.support.messages import SECOND_NS, names_in
 from tests.support.stores import LONG_SECONDS
 
@@ -122,11 +122,7 @@ async def test_a_queue_that_is_made_again_forgets_dead_letters_though_the_clock_
     root: Path,
 ) -> None:
     async with fifo_on(root) as line:
-        await line.store.create_queue(DEAD_LINE)
-        await line.store.change_settings(LINE, {"max-receives": "1", "dead-letters": DEAD_LINE})
-        first = await line.send("1")
-        await line.show((await line.receive())[0])
-        assert names_in(root / "queues" / DEAD_LINE) == [first.message_id]
+        await bury(line, root, "1")
         _set_back(line)
 
         await line.store.delete_queue(LINE)
