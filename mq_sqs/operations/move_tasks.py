@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 from binascii import Error as Base64Error
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from mq.errors import InvalidRequest, QueueNotFound
-from mq.names import QueueName, dead_letter_queue, is_fifo
+from mq.names import DEAD_SUFFIX, QueueName, is_fifo
 from mq.web.tokens import Scope
 from mq_sqs.addresses import queue_of_arn
 from mq_sqs.calls import Operations, Result, SqsCall
@@ -83,12 +86,13 @@ async def start_message_move_task(
         await _require(operations, target, "DestinationArn")
         if is_fifo(target) != is_fifo(source):
             raise _invalid("DestinationArn", "it is not of the type of SourceArn, standard or FIFO")
-    is_named_dead = dead_letter_queue(source) is None
-    if not is_named_dead and not await dead_letter_sources(operations, source):
+    homes = await _homes_of(operations, source)
+    if not homes:
         raise SQSError(
             INVALID_PARAMETER_VALUE, "Source queue must be configured as a Dead Letter Queue."
         )
     try:
+        await _check_age(operations, source, homes if target is None else [target])
         task = await operations.move_tasks.start(source, target, rate)
     except QueueNotFound:
         raise _not_found("SourceArn") from None
@@ -149,6 +153,34 @@ async def _require(operations: Operations, queue: QueueName, member: str) -> Non
         await operations.settings_of(queue)
     except QueueNotFound:
         raise _not_found(member) from None
+
+
+async def _homes_of(operations: Operations, source: QueueName) -> list[QueueName]:
+    """Return the queues whose dead letters go to `source`, and the one that its name says."""
+    homes = await dead_letter_sources(operations, source)
+    if source.endswith(DEAD_SUFFIX):
+        homes.append(QueueName(source.removesuffix(DEAD_SUFFIX)))
+    return homes
+
+
+async def _check_age(
+    operations: Operations, source: QueueName, targets: Iterable[QueueName]
+) -> None:
+    """Raise SQSError if the oldest message of the source is older than a target keeps messages: it
+    would be removed there at once. Raises QueueNotFound if there is no source."""
+    info = await operations.store.describe_queue(source)
+    # What is older than the source keeps messages is about to be removed there.
+    age_seconds = min(info.oldest_age_seconds or 0.0, info.settings.ttl_seconds or math.inf)
+    for target in targets:
+        with suppress(QueueNotFound):
+            kept_seconds = (await operations.store.read_settings(target)).ttl_seconds or math.inf
+            if age_seconds > kept_seconds:
+                raise SQSError(
+                    UNSUPPORTED_OPERATION,
+                    f"The oldest message of {source} was sent {age_seconds:.0f} seconds ago, and "
+                    f"{target} keeps messages for {kept_seconds:.0f}: it would be removed at once. "
+                    f"Raise the MessageRetentionPeriod of {target} first.",
+                )
 
 
 def _not_found(member: str) -> SQSError:

@@ -167,6 +167,32 @@ def test_dead_letters_of_the_servers_own_flag_are_redriven_too(gateway: Server, 
     wait_until(lambda: tasks_of(sqs, f"{url}.dead")[0]["Status"] == "COMPLETED")
 
 
+@pytest.mark.parametrize("is_told", [False, True])
+def test_messages_that_would_be_removed_at_once_are_not_moved(
+    gateway: Server, sqs: Any, is_told: bool
+) -> None:
+    """They are older than the queue that they go to keeps messages; with Amazon their age would
+    begin again."""
+    url, dead = make_dead(sqs)
+    bury(sqs, url, dead, "a")
+    settings = gateway.root / "queues" / name_of(url) / ".settings"
+    kept = settings.read_text().replace("ttl=345600", "ttl=0.001")
+    settings.write_text(kept)
+    task = {"SourceArn": ARN + name_of(dead)}
+    if is_told:
+        task["DestinationArn"] = ARN + name_of(url)
+
+    told = ask_both(gateway, "StartMessageMoveTask", task)
+
+    for each in told:
+        assert each.code == "AWS.SimpleQueueService.UnsupportedOperation"
+        assert f"MessageRetentionPeriod of {name_of(url)}" in each.message
+    assert (ready_in(sqs, dead), tasks_of(sqs, dead)) == (1, [])
+    sqs.set_queue_attributes(QueueUrl=url, Attributes={"MessageRetentionPeriod": "60"})
+    sqs.start_message_move_task(**task)
+    wait_until(lambda: ready_in(sqs, url) == 1)
+
+
 def test_what_cannot_be_moved_is_refused(gateway: Server, sqs: Any) -> None:
     url, dead = make_dead(sqs)
     gone = {"SourceArn": ARN + "gone"}
