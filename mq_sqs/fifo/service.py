@@ -132,42 +132,60 @@ class FifoService:
         )  # fmt: skip
 
     async def remove(self, queue: QueueName, message_id: MessageId, leases: frozenset[int]) -> None:
-        self.attempts.forget(queue, [message_id])
         await self.require(queue)
         await self._store.run(
             lambda work: remove_in_order(work, self._queues, queue, message_id, leases)
         )
+        self.attempts.forget(queue, [message_id])
 
     def submit_remove(
         self, queue: QueueName, message_id: MessageId, leases: frozenset[int], done: Done
     ) -> None:
-        self.attempts.forget(queue, [message_id])
+        def end(result: object, error: BaseException | None) -> None:
+            if error is None:
+                self.attempts.forget(queue, [message_id])
+            done(result, error)
+
         self._store.submit(
-            lambda work: remove_in_order(work, self._queues, queue, message_id, leases), done
+            lambda work: remove_in_order(work, self._queues, queue, message_id, leases), end
         )
 
     async def remove_many(
         self, queue: QueueName, ids: Sequence[MessageId], leases: frozenset[int]
     ) -> list[MQError | None]:
-        self.attempts.forget(queue, ids)
         await self.require(queue)
-        return await self._store.run(
+        outcomes = await self._store.run(
             lambda work: remove_many_in_order(work, self._queues, queue, ids, leases)
         )
+        self._forget_removed(queue, ids, outcomes)
+        return outcomes
 
     def submit_remove_many(
         self, queue: QueueName, ids: Sequence[MessageId], leases: frozenset[int], done: Done
     ) -> None:
-        self.attempts.forget(queue, ids)
+        def end(outcomes: list[MQError | None] | None, error: BaseException | None) -> None:
+            if outcomes is not None:
+                self._forget_removed(queue, ids, outcomes)
+            done(outcomes, error)
+
         self._store.submit(
-            lambda work: remove_many_in_order(work, self._queues, queue, ids, leases), done
+            lambda work: remove_many_in_order(work, self._queues, queue, ids, leases), end
         )
+
+    def _forget_removed(
+        self, queue: QueueName, ids: Sequence[MessageId], outcomes: Sequence[MQError | None]
+    ) -> None:
+        """Forget the attempts that were answered with messages that are removed now."""
+        told = zip(ids, outcomes, strict=True)
+        self.attempts.forget(queue, [each for each, outcome in told if outcome is None])
 
     async def change_visibility(
         self, queue: QueueName, message_id: MessageId, lease: int, seconds: float
     ) -> bool:
-        self.attempts.forget(queue, [message_id])
-        return await self._change(queue, message_id, lease, seconds)
+        is_changed = await self._change(queue, message_id, lease, seconds)
+        if is_changed:
+            self.attempts.forget(queue, [message_id])
+        return is_changed
 
     async def renew(self, queue: QueueName, attempt: ReceiveAttempt, seconds: float) -> bool:
         """Hide all messages of an attempt for that long from now. Returns False if one is not in

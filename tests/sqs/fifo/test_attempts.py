@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from mq.errors import LeaseMismatch
 from mq.names import MessageId
 from mq.store.receiving.received_message import Received
 from mq_sqs.fifo import attempts
 from mq_sqs.fifo.attempts import ATTEMPT_SECONDS, Attempts
 from tests.support.fifo import LINE, FifoLine, bodies_of, fifo_on, move_due
+from tests.support.submits import answered
 
 HOUR = 3600.0
 
@@ -76,6 +78,37 @@ async def test_it_is_a_new_receive_once_a_message_was_deleted_or_changed(
         await change(line, first[0])
 
         assert bodies_of(await attempt(line)) == (["1"] if change is show else [])
+
+
+@pytest.mark.parametrize("way", ["remove", "submit_remove", "remove_many", "show"])
+async def test_an_older_receipt_handle_ends_no_attempt(root: Path, way: str) -> None:
+    """The earlier receiver is refused, and the current one may ask again."""
+    async with fifo_on(root) as line:
+        await line.send("1")
+        [late] = await line.receive()
+        os.utime(root / "delay" / f"{LINE}:{late.message_id}", ns=(0, 0))
+        move_due(root)
+        first = await attempt(line)
+
+        if way == "show":
+            assert not await line.show(late)
+        elif way == "remove_many":
+            leases = frozenset({late.lease})
+            [refused] = await line.service.remove_many(LINE, [late.message_id], leases)
+            assert isinstance(refused, LeaseMismatch)
+        else:
+            with pytest.raises(LeaseMismatch):
+                await removed_by(line, way, late)
+
+        assert [each.lease for each in await attempt(line)] == [each.lease for each in first]
+
+
+async def removed_by(line: FifoLine, way: str, received: Received) -> None:
+    asked = LINE, received.message_id, frozenset({received.lease})
+    if way == "remove":
+        await line.service.remove(*asked)
+    else:
+        await answered(line.service.submit_remove, *asked)
 
 
 async def test_it_is_a_new_receive_once_messages_came_back(root: Path) -> None:
