@@ -12,7 +12,6 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from mq.config import SECOND_NS
 from mq.names import QueueName, is_fifo
 from mq.spool.queue.queue_settings import QueueSettings
 from mq_sqs.addresses import Addressing
@@ -80,7 +79,6 @@ KNOWN = frozenset({*_NUMBERS, *_FIXED, *FIFO_ATTRIBUTES, REDRIVE, REDRIVE_ALLOW,
 """The names of all attributes of the model, except `All`."""
 
 _DIGITS = re.compile("[0-9]{1,9}")
-_TIME = re.compile("[0-9]{1,12}")
 
 
 # To settings
@@ -140,12 +138,6 @@ def number_of(settings: QueueSettings, name: str, visibility_seconds: float) -> 
     if name == "MessageRetentionPeriod":
         return math.ceil(settings.ttl_seconds or MAX_RETENTION_SECONDS)
     return _noted(settings, _NUMBERS[name])
-
-
-def made_ns_of(settings: QueueSettings) -> int:
-    """Return when the gateway made a queue, in ns since 1970, to the second; 0 if it did not."""
-    text = settings.notes.get(CREATED, "")
-    return int(text) * SECOND_NS if _TIME.fullmatch(text) else 0
 
 
 def message_limit(settings: QueueSettings) -> int:

@@ -26,17 +26,17 @@ _TIME_CHARACTERS = 13
 
 class SentAsk(NamedTuple):
     """What is asked for: messages that were sent to the queue since then, in ns since 1970. One
-    that another queue has, and that is from before the queue was made, is of an earlier one of that
-    name."""
+    that another queue has, and that is from before `purged_ns`, was sent before the queue was
+    purged, or to an earlier one of that name."""
 
     queue: QueueName
     since_ns: int
-    made_ns: int
+    purged_ns: int
 
     @property
     def foreign_since_ns(self) -> int:
         """The time from which on a message counts that another queue has."""
-        return max(self.since_ns, self.made_ns)
+        return max(self.since_ns, self.purged_ns)
 
 
 class _Search(NamedTuple):
@@ -91,7 +91,7 @@ def _counts(ask: SentAsk, folder: Folder, holder: QueueName, found: FoundMessage
     read before."""
     if holder == ask.queue:
         return folder is Folder.REMOVE
-    return found.published_ns >= ask.made_ns
+    return found.published_ns > ask.purged_ns
 
 
 def _is_of_others(

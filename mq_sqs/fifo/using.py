@@ -26,7 +26,6 @@ from mq_sqs.fifo.loading import (
     read_hidden,
     read_ready,
 )
-from mq_sqs.queue_attributes import made_ns_of
 
 _READ_AT_ONCE = 1000
 """After this many messages other operations have their turn."""
@@ -129,10 +128,9 @@ def _load(work: Workspace, fifo: FifoQueues, queue: QueueName) -> Operation[None
     latest = max([each.found.key for each in hidden] + list(state.unread.values()), default="")
     with fifo.reading(queue, state):
         yield from _read_unread(work, queue, state)
-    made_ns = made_ns_of(settings)
     # From here on all that is sent is younger than the purge, also if the clock was set back since.
     purged_ns = state.purged_ns if work.ids.start_after(state.purged_ns) else 0
-    for sent in (yield from _read_sent(work, fifo, SentAsk(queue, since_ns, made_ns))):
+    for sent in (yield from _read_sent(work, fifo, SentAsk(queue, since_ns, purged_ns))):
         if sent.published_ns > purged_ns:
             state.learn_sent(sent, work.clock_ns())
         latest = max(latest, sent.key)
@@ -164,7 +162,7 @@ def _answer_all(work: Workspace, fifo: FifoQueues) -> Operation[None]:
 def _changed_ns(work: Workspace, asks: Sequence[SentAsk]) -> int:
     """Return the ctime below which a folder has nothing that counts, by the kernel's clock. It is 0
     if another machine may have changed the folder by a clock of its own, or the clock was set back
-    since a queue was made: then the folder may have changed at an earlier time."""
+    since a queue was purged or made: then the folder may have changed at an earlier time."""
     age_ns = work.clock_ns() - min(each.foreign_since_ns for each in asks)
     now_ns = time.clock_gettime_ns(time.CLOCK_REALTIME)
     return now_ns - age_ns - _CTIME_LAG_NS if work.hears_of_all and age_ns >= 0 else 0

@@ -12,6 +12,7 @@ import pytest
 from mq.disk.files import Files
 from mq.names import QueueName
 from mq.store.publishing.publish import Published
+from mq_sqs.fifo.fifo_queue import PURGED_NOTE
 from tests.support.faults import WatchedFiles
 from tests.support.fifo import DEAD_LINE, LINE, FifoLine, fifo_on
 from tests.support.messages import SECOND_NS
@@ -99,7 +100,7 @@ async def test_a_folder_that_has_not_changed_since_is_not_listed(
 ) -> None:
     """The other queue was made ten seconds before this one, and it is twelve seconds later."""
     files, listed = WatchedFiles(), list[str]()
-    made = {"sqs.created": str(int(time.time()) + 10)}
+    made = {PURGED_NOTE: str(time.time_ns() + 10 * SECOND_NS)}
     async with fifo_on(root, files, notes=made) as line:
         await line.store.create_queue(DEAD_LINE)
 

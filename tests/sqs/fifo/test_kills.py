@@ -192,3 +192,26 @@ def test_what_was_sent_to_a_queue_and_moved_out_of_it_is_not_sent_there_again(
     assert "Messages" not in sqs.receive_message(QueueUrl=dead)
     received = sqs.receive_message(QueueUrl=line, MaxNumberOfMessages=10)["Messages"]
     assert [each["MessageId"] for each in received] == [sent[0], other]
+
+
+def test_a_dead_letter_stays_known_when_create_queue_takes_over_a_queue_of_mq(
+    start_gateway: Callable[..., Server],
+) -> None:
+    server = start_gateway()
+    sqs = client_of(server)
+    dead, line = make_url(sqs, FifoQueue="true"), "line.fifo"
+    (server.root / "queues" / line).mkdir()
+    arns = {"deadLetterTargetArn": ARN + name_of(dead), "maxReceiveCount": 1}
+    sqs.set_queue_attributes(QueueUrl=line, Attributes={"RedrivePolicy": json.dumps(arns)})
+    message = {"MessageBody": "a", "MessageGroupId": "g", "MessageDeduplicationId": "once"}
+    sent = sqs.send_message(QueueUrl=line, **message)["MessageId"]
+    second = int(time.time())
+    sqs.receive_message(QueueUrl=line, VisibilityTimeout=0)
+    wait_until(lambda: time.time() > second + 1)
+    sqs.create_queue(QueueName=line, Attributes={"FifoQueue": "true"})
+    server.kill()
+
+    sqs = client_of(start_gateway(root=server.root))
+
+    assert sqs.send_message(QueueUrl=line, **message)["MessageId"] == sent
+    assert "Messages" not in sqs.receive_message(QueueUrl=line)

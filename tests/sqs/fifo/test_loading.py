@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -277,8 +276,7 @@ async def test_a_queue_that_was_made_again_knows_nothing_of_dead_letters_of_the_
     async with fifo_on(root) as line:
         await bury(line, root, "1")
         await line.store.delete_queue(LINE)
-        made = int(time.time()) + 1
-        await line.store.create_queue(LINE, {"sqs.created": str(made)})
+        await line.store.create_queue(LINE, await line.service.forgetting())
 
         again = await line.send("1")
 
