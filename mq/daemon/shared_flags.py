@@ -22,7 +22,7 @@ _STORE = (
     flag("--workers", "workers", click.IntRange(1, 256), _DEFAULTS.workers,
          "Threads for large bodies, listings and sweeps."),
     flag("--peers", "peers", click.IntRange(0, 1000), _DEFAULTS.peers,
-         "How many other servers work on this root. Above 0, order is not strictly FIFO."),
+         "How many other servers work on this root. Above 0, receives and syncs allow for them."),
     flag("--visibility", "visibility_seconds",
          Seconds(0, MAX_VISIBILITY_SECONDS, min_open=True), _DEFAULTS.visibility_seconds,
          "Seconds until a received message returns unless it is removed."),

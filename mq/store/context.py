@@ -33,6 +33,7 @@ from mq.store.hidden_counts import HiddenCounts
 from mq.store.index.hidden_index import HiddenIndex
 from mq.store.index.ready_queue import ReadyQueue
 from mq.store.index.ready_queues import ReadyQueues
+from mq.store.receiving.reservations import Reservations
 
 
 class Workspace:
@@ -75,6 +76,7 @@ class Workspace:
         self.report_living = Once(report_living)
         self.counts = OperationCounts()
         self.leases = Leases()
+        self.reservations = Reservations(spool.files, str(spool.root))
         self.request_sweep = request_sweep
         self.undelivered: Counter[QueueName] = Counter()
         self._folders: dict[QueueName, os.stat_result | None] = {}
@@ -93,8 +95,10 @@ class Workspace:
         self.ready.drain_sometimes(time.monotonic())
 
     def end_calls(self) -> None:
-        """Let go of the round's queues: its file calls are done, and its barrier comes next."""
+        """Let go of the round's queues and messages: its file calls are done, and its barrier comes
+        next."""
         self.spool.queues.let_go_all()
+        self.reservations.release()
 
     def require_queue(self, queue: QueueName) -> os.stat_result:
         """Return the status of the queue's folder. Raises QueueNotFound."""

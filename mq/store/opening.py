@@ -85,6 +85,7 @@ async def open_store(
             await asyncio.to_thread(store.put_back_left)
     finally:
         work.ready.close()
+        work.reservations.close()
         spool.close()
 
 
@@ -95,6 +96,7 @@ def _start_committer(
         return MemoryCommitter(work.begin_round, work.end_calls, workers)
 
     def recover() -> None:
+        work.reservations.close()
         work.spool.reopen()
         sweep(sweeper, work.counts)
 

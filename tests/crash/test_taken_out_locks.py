@@ -17,7 +17,7 @@ from mq.spool.spark import claiming, claims, jobs, staging, transactions
 from mq.store import answer_memory, by_id, expiry, probe, release, visibility
 from mq.store.moving import move
 from mq.store.publishing import batch, delivering, filling, own_id, publish, publish_each, twins
-from mq.store.receiving import lease, lease_each, receive, taking
+from mq.store.receiving import lease, lease_each, receive, reservations, taking
 from mq.store.removing import remove, remove_under_lease
 from mq.web import downloads
 from mq_mover import mover
@@ -111,6 +111,7 @@ NOT_RUN_HERE = {
     name_of(answer_memory): "holds memory, of no file",
     name_of(downloads._let_go): "holds memory, of no file",
     name_of(move): "moves between queues: tests/store/moving/test_move_races.py",
+    name_of(reservations): "a hint to other servers: tests/store/receiving/test_reservations.py",
     name_of(probe.probe): "if a sweep discards the probe it fails, and is asked again",
     name_of(settings_file): "settings of a queue: tests/spool/queue/test_settings_file.py",
     name_of(redelivery._locked_id): "ids of dead letters: tests/spool/test_redelivery.py",

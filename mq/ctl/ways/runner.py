@@ -31,6 +31,7 @@ class Runner(BlockingCommitter):
 
     def close(self) -> None:
         self.work.ready.close()
+        self.work.reservations.close()
         super().close()
 
     def wait(self, seconds: float) -> None:

@@ -5,9 +5,10 @@ Used by the committer alone.
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import compress
+from operator import not_
 from typing import Protocol
 
 from mq.config import RELIST_PAUSE_FACTOR
@@ -95,14 +96,36 @@ class ReadyQueue:
         for name in [each for each in names if each in keys]:
             self.discard(name)
 
-    def pop(self, among: int = 1) -> MessageId | None:
-        """Take out the oldest, or at random one of the `among` oldest."""
-        popped = self.pop_some(1, among)
+    def pop(self) -> MessageId | None:
+        """Take out the oldest."""
+        popped = self.pop_some(1)
         return popped[0] if popped else None
 
-    def pop_some(self, limit: int, among: int = 1) -> list[MessageId]:
-        """Take out up to `limit`: each time the oldest, or at random one of the `among` oldest."""
-        popped = self._pop_oldest(limit) if among == 1 else self._pop_among(limit, among)
+    def pop_some(self, limit: int) -> list[MessageId]:
+        """Take out up to `limit` of the oldest."""
+        return self._out([*self._take_off(limit)])
+
+    def pop_free(
+        self, limit: int, reserve: Callable[[list[MessageId]], list[bool]]
+    ) -> list[MessageId]:
+        """Take out up to `limit` of the oldest that `reserve` says are free; or, if all are
+        reserved, the oldest anyway: who has reserved them may be stopped."""
+        free: list[MessageId] = []
+        reserved: dict[MessageId, str] = {}
+        while len(free) < limit and (taken := self._take_off(limit - len(free))):
+            are_free = reserve([*taken])
+            free += compress(taken, are_free)
+            reserved.update(compress(taken.items(), map(not_, are_free)))
+        if not free:
+            free = [*reserved][:limit]
+            for each in free:
+                del reserved[each]
+        for each, key in reserved.items():
+            self._keys[each] = key
+            self._order.add(key)
+        return self._out(free)
+
+    def _out(self, popped: list[MessageId]) -> list[MessageId]:
         if self._gone_while_listing is not None:
             self._gone_while_listing.update(popped)
         if self.follower is not None:
@@ -110,33 +133,17 @@ class ReadyQueue:
                 self.follower.went(each)
         return popped
 
-    def _pop_oldest(self, limit: int) -> list[MessageId]:
+    def _take_off(self, limit: int) -> dict[MessageId, str]:
+        """Take up to `limit` of the oldest off the order. Returns their keys by their ids."""
         keys = self._keys
-        popped: list[MessageId] = []
-        while len(popped) < limit and (taken := self._order.take(limit - len(popped))):
+        off: dict[MessageId, str] = {}
+        while len(off) < limit and (taken := self._order.take(limit - len(off))):
             for key in taken:
                 message_id = key if key in keys else id_of_key(key)
                 if keys.get(message_id) == key:  # Or it was discarded.
                     del keys[message_id]
-                    popped.append(MessageId(message_id))
-        return popped
-
-    def _pop_among(self, limit: int, among: int) -> list[MessageId]:
-        popped: list[MessageId] = []
-        oldest: list[str] = []
-        while len(popped) < limit:
-            while len(oldest) < among and (key := self._first()) is not None:
-                self._order.take(1)
-                if not oldest or oldest[-1] != key:
-                    oldest.append(key)
-            if not oldest:
-                break
-            chosen = id_of_key(oldest.pop(random.randrange(len(oldest))))
-            del self._keys[chosen]
-            popped.append(MessageId(chosen))
-        for key in oldest:
-            self._order.add(key)
-        return popped
+                    off[MessageId(message_id)] = key
+        return off
 
     def begin_taking(self, message_id: str) -> None:
         """Note that an operation has taken a message out and is about to move it, while others go

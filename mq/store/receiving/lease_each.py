@@ -52,6 +52,7 @@ def lease_each(work: Workspace, asked: Sequence[tuple[QueueName, Ask]]) -> Opera
             taker, ids = found
             takings.append(_Taking(number, queue, taker, ids))
     _take(work, takings, outcomes)
+    work.reservations.release()
     taken = _all_of(outcomes)
     if not taken:
         return outcomes
@@ -82,7 +83,7 @@ def _find(work: Workspace, queue: QueueName, ask: Ask) -> tuple[Taker, list[Mess
         return None
     if settings.ttl_seconds is not None and expire_some(work, queue, ready, settings):
         return None
-    ids = next_some(work, ready, ask.leave, ask.limit)
+    ids = next_some(work, queue, ready, ask.leave, ask.limit)
     if not ids and (work.ready.get(queue) is not ready or work.may_have_changed(queue, ready)):
         return None
     hidden_ns = ask.visibility_ns

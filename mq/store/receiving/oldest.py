@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
+from functools import partial
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -55,7 +56,7 @@ def take_one(
     was_busy = False
     taker = Taker(work, queue, hidden_ns)
     try:
-        while (message_id := _next(work, ready, ask.leave)) is not None:
+        while (message_id := _next(work, queue, ready, ask.leave)) is not None:
             ready.begin_taking(message_id)
             came_again = False
             try:
@@ -103,18 +104,19 @@ def take_some(
     """
     taken: list[Received] = []
     passed: list[MessageId] = []
-    # Beside other servers the index gives one of the oldest, at random.
+    # What another server had reserved may be free again when the next ones are taken.
     was_busy, is_in_order, used = False, not work.config.peers, 0
     taker = Taker(work, queue, hidden_ns)
     try:
         while len(taken) < ask.limit:
             # What comes back while the receive is in work may be older than what it has taken.
             is_in_order = is_in_order and not (taken and len(ready) <= ask.leave)
-            ids = next_some(work, ready, ask.leave, min(ask.limit - len(taken), _AT_ONCE))
+            ids = next_some(work, queue, ready, ask.leave, min(ask.limit - len(taken), _AT_ONCE))
             if not ids:
                 break
             room = AnswerRoom(used if taken else None, ask.share)
             outcomes = taker.take_together(ids, room)
+            work.reservations.release()
             some = taken_in_order(work, outcomes)
             used = room.used
             taken += some
@@ -174,18 +176,23 @@ def _raise_first(outcomes: Sequence[object]) -> None:
             raise each
 
 
-def _next(work: Workspace, ready: ReadyQueue, leave: int) -> MessageId | None:
-    ids = next_some(work, ready, leave, 1)
+def _next(work: Workspace, queue: QueueName, ready: ReadyQueue, leave: int) -> MessageId | None:
+    ids = next_some(work, queue, ready, leave, 1)
     return ids[0] if ids else None
 
 
-def next_some(work: Workspace, ready: ReadyQueue, leave: int, limit: int) -> list[MessageId]:
+def next_some(
+    work: Workspace, queue: QueueName, ready: ReadyQueue, leave: int, limit: int
+) -> list[MessageId]:
     """Return the next messages to try, up to `limit`, or none when the index, with all events taken
     in, has run dry. Beside other servers the index first learns what they took: an event costs a
-    tenth of a lost race."""
-    peers = work.config.peers
-    if peers:
+    tenth of a lost race. Then those are the next that no other server has reserved."""
+    has_peers = bool(work.config.peers)
+    if has_peers:
         work.ready.drain_once()
     if len(ready) <= leave:
         work.ready.drain()
-    return ready.pop_some(min(limit, len(ready) - leave), peers + 1)
+    limit = min(limit, len(ready) - leave)
+    if not has_peers:
+        return ready.pop_some(limit)
+    return ready.pop_free(limit, partial(work.reservations.reserve, queue))

@@ -17,7 +17,7 @@ from tests.crash.peers.looking import Count, Peek, PeekAt
 from tests.crash.peers.moving import MoveById, MoveReady, Redrive
 from tests.crash.peers.publishing import ChangeSettings, Create, Publish
 from tests.crash.peers.receiving import PutBack, Receive, Release, Take
-from tests.crash.peers.referee import PEERS, STORES, Referee
+from tests.crash.peers.referee import STORES, Referee
 from tests.crash.peers.stepping import TO_THE_END
 from tests.crash.peers.story import PeerRequest
 
@@ -132,7 +132,7 @@ class PeerClients(RuleBasedStateMachine):
     def receive(
         self, store: int, queue: QueueName, limit: int, seconds: float | None, calls: int
     ) -> None:
-        self.ask(store, Receive(queue, limit, seconds, PEERS), calls)
+        self.ask(store, Receive(queue, limit, seconds), calls)
 
     @precondition(is_free)
     @rule(store=STORE, index=INDEX, which=INDEX, seconds=st.sampled_from([10.0, 1000.0]),

@@ -25,7 +25,6 @@ from tests.crash.peers.chores import (
 )
 from tests.crash.peers.clients import CALLS, INDEX, QUEUES, STORE, PeerClients
 from tests.crash.peers.receiving import Receive
-from tests.crash.peers.referee import PEERS
 from tests.crash.peers.stepping import TO_THE_END
 from tests.crash.peers.story import MessageChange, PeerRequest, PlayedStory
 
@@ -129,7 +128,7 @@ class PeersMachine(PeerClients):
         referee.begin(mover, move_once(self.root, mover.files), Redeliver(), TO_THE_END)
         assert self._findings() == []
         for number, queue in enumerate(referee.world.settings):
-            self.ask(number, Receive(queue, 1000, 1000.0, PEERS), TO_THE_END)
+            self.ask(number, Receive(queue, 1000, 1000.0), TO_THE_END)
         assert {seen.place for seen in referee.world.messages.values()} <= {Folder.DELAY}
 
     def _findings(self) -> list[object]:

@@ -39,12 +39,11 @@ def check_lease(story: PlayedStory, received: Received, body: bytes) -> None:
 
 
 class Receive(PeerRequest):
-    """Receive up to `limit` messages, for the usual time if `seconds` is None. `peers` other
-    servers are known to be there."""
+    """Receive up to `limit` messages, for the usual time if `seconds` is None."""
 
-    def __init__(self, queue: QueueName, limit: int, seconds: float | None, peers: int) -> None:
+    def __init__(self, queue: QueueName, limit: int, seconds: float | None) -> None:
         super().__init__(queue)
-        self.queue, self.limit, self.seconds, self.peers = queue, limit, seconds, peers
+        self.queue, self.limit, self.seconds = queue, limit, seconds
 
     async def ask(self, store: Store) -> list[tuple[Received, bytes]]:
         return await read(store, await store.receive_many(self.queue, self.limit, self.seconds))
@@ -113,17 +112,14 @@ class Receive(PeerRequest):
                 assert left.receives == first.receives, self
 
     def _check_choice(self, story: PlayedStory, ids: list[MessageId]) -> None:
-        """It takes what is there, one of the oldest at a time."""
+        """It takes the oldest; those that another server is about to take come last."""
         world = story.worlds[0]
-        free = [each for each in self._takeable(world, story) if each not in world.held]
         if world.is_paused(self.queue):
             assert ids == []
             return
-        assert len(ids) == min(self.limit, len(free)), self
-        places = [free.index(each) for each in ids]
-        if places:
-            passed = max(places) + 1 - len(places)
-            assert passed <= self.peers, (self, free, ids)
+        free = [each for each in self._takeable(world, story) if each not in world.held]
+        free.sort(key=world.reserved.__contains__)
+        assert {*ids} == {*free[: self.limit]}, (self, free, ids)
 
     def _takeable(self, world: World, story: PlayedStory) -> list[MessageId]:
         gone = story.removed()

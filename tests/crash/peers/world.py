@@ -8,9 +8,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from mq.disk.files import Files
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, order_key
 from mq.spool.message.seal import SEAL_ATTRIBUTE, Seal
+from mq.store.receiving.reservations import Reservations
 
 
 class Seen(NamedTuple):
@@ -32,13 +34,14 @@ class Seen(NamedTuple):
 
 class World(NamedTuple):
     """`gone` are the inodes of what is removed, and of what belongs to a queue that is deleted.
-    `held` are the messages that are locked."""
+    `held` are the messages that are locked, `reserved` those that a server is about to lock."""
 
     now_ns: int
     settings: Mapping[QueueName, Mapping[str, str]]
     messages: Mapping[MessageId, Seen]
     gone: frozenset[int]
     held: frozenset[MessageId]
+    reserved: frozenset[MessageId]
 
     def of_queue(self, queue: QueueName) -> dict[MessageId, Seen]:
         return {each: seen for each, seen in self.messages.items() if seen.queue == queue}
@@ -96,8 +99,10 @@ def look(root: Path, now_ns: int, *, with_locks: bool) -> World:
         )  # fmt: skip
     removed = {path.lstat().st_ino for path in (root / "remove").rglob("*")}
     held = {each for each, seen in messages.items() if with_locks and _is_held(seen.path)}
+    reserved = _reserved(root, messages) if with_locks else frozenset[MessageId]()
     settings = {queue: _settings(root / "queues" / queue / ".settings") for queue in queues}
-    return World(now_ns, settings, messages, frozenset(removed | orphans), frozenset(held))
+    gone = frozenset(removed | orphans)
+    return World(now_ns, settings, messages, gone, frozenset(held), reserved)
 
 
 def _files(
@@ -135,3 +140,13 @@ def _is_held(path: Path) -> bool:
         except BlockingIOError:
             return True
     return False
+
+
+def _reserved(root: Path, messages: Mapping[MessageId, Seen]) -> frozenset[MessageId]:
+    ours = Reservations(Files(), str(root))
+    try:
+        return frozenset(
+            each for each, seen in messages.items() if ours.reserve(seen.queue, [each]) == [False]
+        )
+    finally:
+        ours.close()

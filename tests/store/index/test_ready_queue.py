@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mq.names import order_key
+from mq.names import MessageId, order_key
 from mq.spool.queue.listing import Listing
 from mq.store.index.ready_queue import ReadyQueue
 from tests.support.messages import new_id
@@ -74,21 +74,42 @@ class IndexFollower:
         self.gone.append(message_id)
 
 
-def test_with_peers_each_pick_is_random_among_the_oldest_that_are_left() -> None:
-    first = set()
-    for _ in range(200):
-        ready, left = ReadyQueue(), [*"012345"]
-        for each in left:
-            ready.add(order_key(each, int(each)))
-        ready.discard("1")
-        ready.restore(order_key("1", 1))
-        first.add((picked := ready.pop_some(4, among=3))[0])
-        for each in picked:
-            assert each in left[:3]
-            left.remove(each)
-        assert ready.pop_some(3) == left
+def test_those_that_are_free_are_taken_out_and_the_others_keep_their_places() -> None:
+    index = IndexFollower()
+    for each in "012345":
+        index.ready.add(order_key(each, int(each)))
+    asked: list[str] = []
 
-    assert first == {"0", "1", "2"}
+    def reserve(ids: list[MessageId]) -> list[bool]:
+        asked.extend(ids)
+        return [each not in "013" for each in ids]
+
+    assert index.ready.pop_free(2, reserve) == index.gone == ["2", "4"]
+    assert asked == [*"01234"]
+    assert index.ready.pop_some(9) == [*"0135"]
+
+
+def test_if_all_are_reserved_the_oldest_are_taken_out() -> None:
+    index = IndexFollower()
+    for each in "0123":
+        index.ready.add(order_key(each, int(each)))
+
+    assert index.ready.pop_free(2, lambda ids: [False] * len(ids)) == index.gone == ["0", "1"]
+    assert index.ready.pop_some(9) == ["2", "3"]
+    assert index.ready.pop_free(1, lambda ids: [False] * len(ids)) == []
+
+
+def test_a_listing_finds_what_was_reserved_meanwhile_and_not_what_was_taken_out() -> None:
+    ready = ReadyQueue()
+    keys = [order_key(each, int(each)) for each in "012"]
+    for each in keys:
+        ready.add(each)
+    ready.begin_listing()
+
+    assert ready.pop_free(1, lambda ids: [each != "0" for each in ids]) == ["1"]
+    ready.end_listing(Listing(1, 1, 0.0, keys, []))
+
+    assert ready.pop_some(9) == ["0", "2"]
 
 
 @pytest.mark.parametrize("discard", [ReadyQueue.discard, lambda it, name: it.discard_all([name])])

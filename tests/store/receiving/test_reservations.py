@@ -1,0 +1,158 @@
+"""Servers of one root reserve what they are about to take."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from mq.disk.files import Files
+from mq.names import MessageId, QueueName
+from mq.spool.root_format import FORMAT_FILE
+from mq.store.receiving import reservations
+from mq.store.receiving.reservations import Reservations
+from tests.support.faults import raising
+from tests.support.messages import new_id
+from tests.support.stores import LONG_SECONDS, ORDERS, publish, receive, store_on
+
+TEAS = QueueName("teas")
+IDS = [MessageId(each) for each in "abcd"]
+
+
+@pytest.fixture
+def ours(theirs: Reservations, root: Path) -> Iterator[Reservations]:
+    with closing(Reservations(Files(), str(root))) as some:
+        yield some
+
+
+@pytest.fixture
+def theirs(root: Path) -> Iterator[Reservations]:
+    root.mkdir()
+    (root / FORMAT_FILE).write_text("mq 1\n")
+    with closing(Reservations(Files(), str(root))) as some:
+        yield some
+
+
+def test_what_others_have_reserved_is_not_free(ours: Reservations, theirs: Reservations) -> None:
+    assert theirs.reserve(ORDERS, IDS[1:3]) == [True, True]
+
+    assert ours.reserve(ORDERS, IDS) == [True, False, False, True]
+    assert ours.reserve(TEAS, IDS[1:2]) == [True]
+    assert theirs.reserve(ORDERS, IDS) == [False, True, True, False]
+
+
+@pytest.mark.parametrize("end", [Reservations.release, Reservations.close])
+def test_what_is_released_is_free(
+    ours: Reservations, theirs: Reservations, end: Callable[[Reservations], None]
+) -> None:
+    theirs.reserve(ORDERS, IDS)
+    end(theirs)
+
+    assert ours.reserve(ORDERS, IDS) == [True] * 4
+    ours.release()
+    assert theirs.reserve(ORDERS, IDS) == [True] * 4
+
+
+@pytest.mark.parametrize(
+    ("owner", "call"),
+    [(Files, "open_to_lock"), (Files, "lock_byte"), (reservations, "unlock_bytes")],
+)
+def test_where_locks_fail_all_are_free(
+    root: Path, theirs: Reservations, monkeypatch: pytest.MonkeyPatch, owner: object, call: str
+) -> None:
+    files = Files()
+    monkeypatch.setattr(files if owner is Files else owner, call, raising(errno.ENOLCK))
+    with closing(Reservations(files, str(root))) as ours:
+        assert ours.reserve(ORDERS, IDS) == [True] * 4
+        ours.release()
+        monkeypatch.undo()
+
+        assert theirs.reserve(ORDERS, IDS) == [True] * 4
+
+
+def test_a_file_for_locks_that_is_missing_is_opened_when_it_is_there(
+    root: Path, ours: Reservations, theirs: Reservations
+) -> None:
+    (root / FORMAT_FILE).rename(root / "elsewhere")
+    for _ in range(100):
+        assert theirs.reserve(ORDERS, IDS) == [True] * 4
+        assert ours.reserve(ORDERS, IDS) == [True] * 4
+        ours.release()
+        theirs.release()
+
+    (root / "elsewhere").rename(root / FORMAT_FILE)
+    assert theirs.reserve(ORDERS, IDS) == [True] * 4
+    assert ours.reserve(ORDERS, IDS) == [False] * 4
+
+
+def test_no_more_locks_are_taken_than_the_kernel_is_quick_with(
+    ours: Reservations, theirs: Reservations
+) -> None:
+    ids = [new_id() for _ in range(1000)]
+    for at in range(0, 1000, 50):
+        assert theirs.reserve(ORDERS, ids[at : at + 50]) == [True] * 50
+
+    assert sum(ours.reserve(ORDERS, ids)) == 850
+    theirs.release()
+    assert ours.reserve(ORDERS, ids) == [True] * 1000
+
+
+@pytest.mark.usefixtures("theirs")
+def test_messages_share_no_byte_with_names(root: Path) -> None:
+    """A producer's own id would seem to be in use."""
+    locked: list[int] = []
+
+    class NotingFiles(Files):
+        def lock_byte(self, fd: int, offset: int) -> bool:
+            locked.append(offset)
+            return super().lock_byte(fd, offset)
+
+    with closing(Reservations(NotingFiles(), str(root))) as some:
+        some.reserve(ORDERS, [new_id() for _ in range(100)])
+
+    assert min(locked) >= 1 << 62
+
+
+async def test_messages_that_another_server_is_about_to_take_are_passed_over(
+    root: Path, theirs: Reservations
+) -> None:
+    async with store_on(root, peers=1) as store:
+        ids = [await publish(store, b"body") for _ in range(6)]
+        theirs.reserve(ORDERS, ids[:2])
+
+        assert (await receive(store)).message_id == ids[2]
+        some = await store.receive_many(ORDERS, 2, LONG_SECONDS)
+        assert [each.message_id for each in some] == ids[3:5]
+
+
+async def test_a_server_that_is_stopped_keeps_nothing_back(
+    root: Path, theirs: Reservations
+) -> None:
+    """It has reserved all there is, and takes nothing."""
+    async with store_on(root, peers=1) as store:
+        ids = [await publish(store, b"body") for _ in range(5)]
+        theirs.reserve(ORDERS, ids)
+
+        assert (await receive(store)).message_id == ids[0]
+        some = await store.receive_many(ORDERS, 9, LONG_SECONDS)
+        assert [each.message_id for each in some] == ids[1:]
+
+
+async def test_nothing_stays_reserved(root: Path, theirs: Reservations) -> None:
+    async with store_on(root, peers=1) as store:
+        ids = [await publish(store, b"body") for _ in range(4)]
+        await receive(store)
+        await store.receive_many(ORDERS, 2, LONG_SECONDS)
+
+        assert theirs.reserve(ORDERS, ids) == [True] * 4
+
+
+async def test_a_server_alone_asks_nobody(root: Path, theirs: Reservations) -> None:
+    async with store_on(root) as store:
+        ids = [await publish(store, b"body") for _ in range(3)]
+        theirs.reserve(ORDERS, ids)
+
+        assert (await receive(store)).message_id == ids[0]
