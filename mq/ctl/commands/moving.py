@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
 import click
@@ -12,9 +14,19 @@ from mq.ctl.arguments import IdParam, LeaseParam, QueueParam, ReasonParam, queue
 from mq.ctl.common_flags import everywhere, flags_of, opened
 from mq.ctl.screen import display
 from mq.ctl.screen.progress import ProgressBar
-from mq.ctl.ways.access import Access
-from mq.errors import CommandFailed, ExitCode, MQError, QueueNotFound
+from mq.ctl.ways.access import Access, ShownMessage
+from mq.errors import (
+    CommandFailed,
+    ExitCode,
+    IdTaken,
+    MessageNotFound,
+    MQError,
+    QueueNotFound,
+)
 from mq.names import MessageId, QueueName, dead_letter_queue
+
+_TAKEN, _GONE = "urn:mq:problem:id-taken", "urn:mq:problem:message-not-found"
+_KINDS: dict[type[MQError], str] = {IdTaken: _TAKEN, MessageNotFound: _GONE}
 
 _max = click.option("-n", "--max", "limit", type=click.IntRange(1),
                     help="How many messages at most, oldest first.  [default: all that are "
@@ -24,12 +36,14 @@ _ids = click.option("--id", "ids", type=IdParam(), multiple=True, metavar="ID",
 
 
 class _Way(NamedTuple):
-    """The two queues of a move, and its reason."""
+    """The two queues of a move, and its reason. With `died_in` only messages that died there are
+    moved, unless they are named."""
 
     source: QueueName
     target: QueueName
     reason: str | None = None
     lease: int | None = None
+    died_in: QueueName | None = None
 
 
 @click.command()
@@ -91,8 +105,9 @@ def redrive(
 ) -> None:
     """Move the dead letters of QUEUE back to it.
 
-    They are in QUEUE.dead, or in the queue that its setting dead-letters names. Each keeps its id,
-    its properties and its place in the order; its count begins at 0.
+    They are in QUEUE.dead, or in the queue that its setting dead-letters names: of that one only
+    those that died in QUEUE are moved. Each keeps its id, its properties and its place in the
+    order; its count begins at 0.
     """
     flags = flags_of(context)
     _refuse_both(limit, ids)
@@ -102,7 +117,8 @@ def redrive(
     with opened(flags) as access:
         source = QueueName(access.settings(queue).get("dead-letters", dead))
         _require_dead_letters(access, queue, source)
-        moved, taken = _move(access, _Way(source, target or queue), limit, ids)
+        way = _Way(source, target or queue, died_in=None if source == dead else queue)
+        moved, taken = _move(access, way, limit, ids)
     _say_what_stays(moved, taken, target or queue)
     display.say(flags.as_json, {"queue": queue, "redriven": moved}, f"moved {messages_text(moved)}")
     if not moved:
@@ -136,7 +152,8 @@ def _move(
             if ids:
                 _move_by_id(access, way, ids, bar)
                 return bar.done, []
-            taken = _move_ready(access, way, limit, bar)
+            move_all = _move_ready if way.died_in is None else _move_dead
+            taken = move_all(access, way, limit, bar)
             return bar.done, taken
     except KeyboardInterrupt:
         moved = messages_text(bar.done)
@@ -149,7 +166,7 @@ def _move(
 
 
 def _move_by_id(access: Access, way: _Way, ids: tuple[MessageId, ...], bar: ProgressBar) -> None:
-    source, target, reason, lease = way
+    source, target, reason, lease, _ = way
     for number, message_id in enumerate(ids, 1):
         access.move_by_id(source, target, message_id, reason=reason, lease=lease)
         bar.tell(number)
@@ -157,7 +174,7 @@ def _move_by_id(access: Access, way: _Way, ids: tuple[MessageId, ...], bar: Prog
 
 def _move_ready(access: Access, way: _Way, limit: int | None, bar: ProgressBar) -> list[str]:
     """Move ready messages. Returns the ids of those that stay."""
-    source, target, reason, _ = way
+    source, target, reason, *_ = way
     # Even of an empty queue one is asked for, so that a missing target is reported.
     left = max(1, access.describe_queue(source).ready) if limit is None else limit
     bar.total = left
@@ -167,6 +184,42 @@ def _move_ready(access: Access, way: _Way, limit: int | None, bar: ProgressBar) 
         bar.tell(bar.done + some)
         taken |= dict.fromkeys(stay)
     return list(taken)
+
+
+def _move_dead(access: Access, way: _Way, limit: int | None, bar: ProgressBar) -> list[str]:
+    """Move ready messages that died in one queue, out of a queue to which others may send theirs
+    too. Returns the ids of those that stay."""
+    source, taken = way.source, list[str]()
+    found = access.peek(source, access.describe_queue(source).ready)
+    # All are found first: one with an own id that has left the queue says no more where it was.
+    ids = list(islice(_ids_of_dead(found, way.died_in), limit))
+    bar.total = len(ids)
+    for message_id in ids:
+        try:
+            access.move_by_id(source, way.target, message_id, reason=None, lease=None)
+        except MQError as error:
+            kind = _kind_of(error)
+            if kind not in (_TAKEN, _GONE):
+                raise
+            taken += [message_id] if kind == _TAKEN else []
+        else:
+            bar.tell(bar.done + 1)
+    return taken
+
+
+def _ids_of_dead(
+    messages: Iterable[ShownMessage], died_in: QueueName | None
+) -> Iterator[MessageId]:
+    for message in messages:
+        message.body.close()
+        if message.dead_from == died_in:
+            yield MessageId(message.message_id)
+
+
+def _kind_of(error: MQError) -> str:
+    """Return the type of a problem, of a server's answer or of an error of the store."""
+    problem = getattr(error.__cause__, "problem", None)
+    return _KINDS.get(type(error), "") if problem is None else problem.type
 
 
 def _say_what_stays(moved: int, taken: list[str], target: QueueName) -> None:

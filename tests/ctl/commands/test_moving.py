@@ -85,6 +85,30 @@ def test_redrive_moves_so_many_or_those_or_elsewhere(
     assert in_queue(server, other) == [ids[1]]
 
 
+def test_redrive_out_of_a_queue_of_several_moves_only_what_died_here(
+    server: Server, ctl: Ctl, wire: Wire, queue: str, other: str
+) -> None:
+    dead, died = f"{queue}.failed", dict[str, list[str]]()
+    for each in (queue, other):
+        wire.request("PUT", f"/{each}?max-receives=1&dead-letters={dead}")
+        died[each] = [wire.publish(each, b"body") for _ in range(3)]
+        for message_id in died[each]:
+            for seconds in (30, 0):
+                wire.request("GET", f"/{each}/messages?id={message_id}&visibility={seconds}")
+    plain = wire.publish(dead, b"never died")
+    (server.root / "queues" / queue / died[queue][0]).write_bytes(b"other")
+
+    some = ctl.ok("redrive", queue, "-n", "2")
+    rest = ctl.ok("redrive", queue)
+
+    assert (some.out, rest.out) == (b"moved 1 message\n", b"moved 1 message\n")
+    assert all(f"the first is {died[queue][0]}" in each.err for each in (some, rest))
+    assert in_queue(server, queue) == sorted(died[queue])
+    assert in_queue(server, dead) == sorted([died[queue][0], *died[other], plain])
+    assert_refused(ctl("redrive", queue), ExitCode.REFUSED, died[queue][0])
+    assert ctl.ok("redrive", queue, "--to", other, "--id", plain).out == b"moved 1 message\n"
+
+
 def test_redrive_passes_over_a_name_that_the_queue_has(
     server: Server, ctl: Ctl, wire: Wire, queue: str
 ) -> None:
