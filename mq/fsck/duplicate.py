@@ -33,6 +33,12 @@ def _is_same(files: Files, fd: int, held: Held) -> bool:
     return measure(files, fd) == measure(files, held.fd)
 
 
+def _are_two(files: Files, fd: int, held: Held) -> bool:
+    """Return whether the seals of two files say that they were published at two times."""
+    seal, other = seal_of(files, fd), held.seal
+    return bool(seal and other and seal.published_ns != other.published_ns)
+
+
 @dataclass(frozen=True)
 class Duplicate:
     """Two names for one message. A crash between link and unlink leaves two names of one file; a
@@ -40,8 +46,9 @@ class Duplicate:
     `other` is set aside, so a removed message does not return.
 
     A message with another body than the removed one, however, was never removed: it stays, and the
-    removed one makes room. Files of two queues are one message only if it was published at one time
-    too: the queues may have the same id.
+    removed one makes room. One with the same body that was published at another time was not
+    removed either, and nothing is wrong: it was moved here. Files of two queues are one message
+    only if it was published at one time: the queues may have the same id.
     """
 
     spool: Spool
@@ -98,13 +105,19 @@ class Duplicate:
                 return None
             if files.inode(fd) == held.status.st_ino:
                 return None if self._is_in_batch else Likeness.SAME_FILE
-            is_same = _is_same(files, fd, held)
-            if self.other.message != self.kept.message:
-                is_one = is_same and self._is_of_one_time(fd, held)
-                return Likeness.SAME_BODY if is_one else None
-            return Likeness.SAME_BODY if is_same else Likeness.OTHER_BODY
+            return self._likeness(fd, held)
         finally:
             files.close(fd)
+
+    def _likeness(self, fd: int, held: Held) -> Likeness | None:
+        files = self.spool.files
+        is_same = _is_same(files, fd, held)
+        if self.other.message != self.kept.message:
+            is_one = is_same and self._is_of_one_time(fd, held)
+            return Likeness.SAME_BODY if is_one else None
+        if is_same and self.kept.folder is Folder.REMOVE and _are_two(files, fd, held):
+            return None
+        return Likeness.SAME_BODY if is_same else Likeness.OTHER_BODY
 
     @property
     def _is_in_batch(self) -> bool:

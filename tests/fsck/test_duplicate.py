@@ -129,6 +129,21 @@ def test_a_message_that_was_never_removed_stays_beside_a_removed_one_of_its_id(
     assert found["remove/orders:1~2"] == b"removed before"
 
 
+@pytest.mark.parametrize("kept", ["remove/orders:1", "remove/orders:.purged/1/1"])
+@pytest.mark.parametrize("other", WAY[1:3])
+def test_a_message_of_another_time_beside_a_removed_one_of_its_id_and_body_is_none(
+    root: Path, fsck: Fsck, other: str, kept: str
+) -> None:
+    """It was moved into the queue, which does not ask what was removed there."""
+    (root / kept).parent.mkdir(parents=True, exist_ok=True)
+    sealed(root / kept)
+    published_later(root / other)
+
+    assert fsck.mend() == []
+
+    assert {other, kept} <= set(everything(root))
+
+
 def test_a_leftover_that_was_removed_does_not_come_back(root: Path, fsck: Fsck) -> None:
     sealed(root / "new" / "orders:1")
     sealed(root / "remove" / "orders:1")
