@@ -25,6 +25,7 @@ from mq.store.context import Workspace, no_queue, not_there
 from mq.store.indexing import load_index
 from mq.store.patience import Patience, with_queues
 from mq.store.settings import NO_CHANGES, change_settings, check_changes, settings_of
+from mq.store.survey import oldest_known_ns
 
 log = structlog.get_logger(__name__)
 
@@ -193,7 +194,7 @@ def describe_queue(work: Workspace, queue: QueueName) -> Operation[QueueInfo]:
     """Count a queue's messages. Raises QueueNotFound, StoreUnavailable."""
     work.ready.drain()
     ready = yield from load_index(work, queue)
-    count, oldest_ns = len(ready), ready.oldest_ns()
+    count, oldest_ns = len(ready), oldest_known_ns(ready)
     leased, delayed = yield from work.hidden_counts.count(queue)
     settings = yield InWorker(settings_of, work.spool, queue)
     age = None if oldest_ns is None else max(time.time_ns() - oldest_ns, 0) / SECOND_NS

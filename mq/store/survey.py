@@ -10,12 +10,19 @@ from typing import NamedTuple
 from mq.config import SECOND_NS
 from mq.disk.files import HIDDEN
 from mq.lifecycle import Folder
-from mq.names import QueueName, is_queue_name, parse_file_name, time_of_key
+from mq.names import QueueName, is_queue_name, parse_file_name
 from mq.spool.folders import Spool
 from mq.spool.message.seal import due_ns, is_due
-from mq.spool.queue.listing import FAULTS_OF_ONE_QUEUE, list_queue
+from mq.spool.queue.listing import (
+    FAULTS_OF_ONE_QUEUE,
+    LAST_UNREADABLE,
+    UNREADABLE_NS,
+    list_queue,
+    oldest_ns,
+)
 from mq.store.context import Workspace
 from mq.store.hidden_counts import is_leased
+from mq.store.index.ready_queue import ReadyQueue
 
 SURVEY_PAUSE_FACTOR = 20
 """A survey that took T is not repeated within this many times T, however often metrics are asked
@@ -23,8 +30,8 @@ for: counting takes a twentieth of one processor at most."""
 
 
 class Ready(NamedTuple):
-    """The ready messages of a queue. `oldest_ns` is when the oldest was published, None if there is
-    none."""
+    """The ready messages of a queue. `oldest_ns` is when the oldest was published of those that can
+    be read, None if there is none."""
 
     messages: int
     oldest_ns: int | None
@@ -80,8 +87,17 @@ def known_ready(work: Workspace) -> dict[QueueName, Ready]:
     for queue in work.ready.names():
         index = work.ready.get(queue)
         if index is not None and index.is_loaded:
-            known[queue] = Ready(len(index), index.oldest_ns())
+            known[queue] = Ready(len(index), oldest_known_ns(index))
     return known
+
+
+def oldest_known_ns(index: ReadyQueue) -> int | None:
+    """Return when the oldest message was published of those that can be read, in ns since 1970, or
+    None if there is none."""
+    if (first_ns := index.oldest_ns()) != UNREADABLE_NS:
+        return first_ns
+    keys = map(index.key, index.behind(LAST_UNREADABLE, 1))
+    return oldest_ns(filter(None, keys))
 
 
 class Surveyor:
@@ -135,10 +151,10 @@ class Surveyor:
         return [name for name in self._spool.names(folder) if not name.startswith(HIDDEN)]
 
     def _list(self, queue: QueueName, before: _Listed | None) -> Ready | None:
-        if before is not None and self._is_unchanged(queue, before):
-            self._listed[queue] = before
-            return before.ready
         try:
+            if before is not None and self._is_unchanged(queue, before):
+                self._listed[queue] = before
+                return before.ready
             listing = list_queue(self._spool, queue)
         except OSError as error:
             if error.errno not in FAULTS_OF_ONE_QUEUE:
@@ -147,7 +163,7 @@ class Surveyor:
             return None
         if listing is None:
             return None
-        ready = Ready(len(listing.keys), time_of_key(listing.keys[0]) if listing.keys else None)
+        ready = Ready(len(listing.keys), oldest_ns(listing.keys))
         if listing.mtime_ns is not None:
             self._listed[queue] = _Listed(listing.inode, listing.mtime_ns, ready)
         return ready
@@ -157,24 +173,32 @@ class Surveyor:
         return status is not None and (status.st_ino, status.st_mtime_ns) == before[:2]
 
     def _add_hidden(self, names: Iterable[str], found: dict[str, QueueSurvey], now_ns: int) -> int:
-        """Count what is in `delay`. Returns how long the message that has been due longest has
-        waited, in ns."""
+        """Count what is in `delay` of the queues that were found. Returns how long the message that
+        has been due longest has waited, in ns."""
         first_due_ns = now_ns
         for name in names:
             parsed = parse_file_name(name)
-            status = self._spool.status(Folder.DELAY, name)
+            status = self._status_in_delay(name)
             if parsed is None or status is None:
                 continue
             due = due_ns(status, 0)
             if is_due(due, now_ns):
                 first_due_ns = min(first_due_ns, due)
-            state = is_leased(self._spool, name)
-            queue = found.get(parsed[0], QueueSurvey())
-            if state is not None:
+            queue = found.get(parsed[0])
+            state = None if queue is None else is_leased(self._spool, name)
+            if queue is not None and state is not None:
                 found[parsed[0]] = queue._replace(
                     leased=queue.leased + state, delayed=queue.delayed + (not state)
                 )
         return now_ns - first_due_ns
+
+    def _status_in_delay(self, name: str) -> os.stat_result | None:
+        """Return the status of a file, or None if it is gone. One that cannot be looked at is left
+        to the mover, which says why."""
+        try:
+            return self._spool.status(Folder.DELAY, name)
+        except OSError:
+            return None
 
     def _count_corrupt(self) -> int:
         try:

@@ -17,11 +17,10 @@ from mq.names import (
     id_of_key,
     is_queue_name,
     parse_file_name,
-    time_of_key,
 )
 from mq.spool.folders import Spool
 from mq.spool.queue.hidden import keys_in_state, list_hidden
-from mq.spool.queue.listing import FAULTS_OF_ONE_QUEUE, list_queue
+from mq.spool.queue.listing import FAULTS_OF_ONE_QUEUE, list_queue, oldest_ns
 from mq.store.context import no_message, no_queue
 from mq.store.hidden_counts import count_hidden, is_leased
 from mq.store.index.hidden_index import MAX_KEYS
@@ -66,9 +65,8 @@ def _count(spool: Spool, queue: QueueName, hidden: tuple[int, int]) -> QueueCoun
     listing = list_queue(spool, queue)
     if listing is None:
         return None
-    age = None
-    if listing.keys:
-        age = max(time.time_ns() - time_of_key(listing.keys[0]), 0) / SECOND_NS
+    first_ns = oldest_ns(listing.keys)
+    age = None if first_ns is None else max(time.time_ns() - first_ns, 0) / SECOND_NS
     return QueueCounts(queue, len(listing.keys), *hidden, age)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from mq.names import (
     is_server_id,
     order_key,
     queue_path,
+    time_of_key,
 )
 from mq.spool.folders import Spool
 from mq.spool.message.held import seal_at
@@ -29,6 +30,9 @@ from mq.spool.queue.finder import ON_ITS_WAY
 FAULTS_OF_ONE_QUEUE = {errno.EACCES, errno.EPERM, errno.EIO, errno.EBADMSG, errno.EUCLEAN}
 """Errors of opening or listing the folder of a queue that keep no other queue from its messages: it
 is another user's, or the file system cannot read it."""
+
+UNREADABLE_NS = 0
+"""When a message counts as published whose file cannot be read."""
 
 _AT_ONCE = 10_000
 """While this many names are put into a set no other thread runs."""
@@ -81,8 +85,19 @@ def _published_ns(spool: Spool, folder: Folder, name: str, message_id: str) -> i
         return None
     except OSError:
         # The message comes before all others, so the next receive finds out what is wrong with it.
-        return 0
+        return UNREADABLE_NS
     return None if status is None else published_ns(None, status, message_id)
+
+
+LAST_UNREADABLE = order_key("~", UNREADABLE_NS)
+"""A key behind those of all messages that cannot be read."""
+
+
+def oldest_ns(keys: Iterable[str]) -> int | None:
+    """Return when the first of these messages was published, in the order of their keys, as far as
+    that is known: those that cannot be read come first, and say nothing."""
+    times = map(time_of_key, keys)
+    return next((each for each in times if each != UNREADABLE_NS), None)
 
 
 def list_queue(spool: Spool, queue: QueueName, known: Collection[str] = ()) -> Listing | None:
