@@ -114,10 +114,17 @@ class Sweeper:
     def _has_room_for_copies(self, names: Iterable[str]) -> bool:
         """Return whether the disk has room for several copies at a time. A leftover for whose copy
         there is no room is delivered as it is."""
-        found = (self._spool.status(Folder.NEW, name) for name in names)
-        largest = max((status.st_size for status in found if status is not None), default=0)
+        largest = max(map(self._size_of, names), default=0)
         disk = os.fstatvfs(self._spool.fd(Folder.NEW))
         return disk.f_bavail * disk.f_frsize > 2 * _LEFTOVERS_AT_ONCE * largest
+
+    def _size_of(self, name: str) -> int:
+        """Return the size of a file in `new`, and 0 for one that is gone or cannot be looked at."""
+        try:
+            status = self._spool.status(Folder.NEW, name)
+        except OSError:
+            status = None
+        return 0 if status is None else status.st_size
 
     def sweep_name(self, name: str) -> Swept:
         """Sweep what has this name in `new`: a message, an upload or a batch."""

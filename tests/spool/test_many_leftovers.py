@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import pytest
 from mq.lifecycle import Folder
 from mq.spool.folders import Spool
 from mq.spool.sweep import FEW_LEFTOVERS, Sweeper, Swept
-from tests.support.faults import WatchedFiles
+from tests.support.faults import WatchedFiles, raising
 from tests.support.messages import names_in, seal_of, write_message
 
 MANY = FEW_LEFTOVERS + 40
@@ -82,6 +83,26 @@ def test_one_that_cannot_be_copied_keeps_no_other_back(
     assert sweeper.sweep() == Swept(delivered=1)
     assert not sweeper.was_hindered
     assert names_in(orders) == leftovers
+
+
+def test_one_that_the_disk_cannot_look_at_keeps_no_other_back(
+    spool: Spool, files: WatchedFiles, orders: Path, leftovers: list[str]
+) -> None:
+    broken = f"orders:{leftovers[-1]}"
+
+    def look(folder_fd: int, name: str) -> None:
+        if name == broken:
+            raising(errno.EIO)()
+
+    files.before["status_of"] = look
+    left: list[str] = []
+    sweeper = Sweeper(spool, lambda name, why: left.append(name))
+
+    assert sweeper.sweep() == Swept(delivered=MANY - 1)
+
+    assert names_in(orders) == leftovers[:-1]
+    assert sweeper.was_hindered
+    assert left == [f"new/{broken}"]
 
 
 def test_where_there_is_little_room_copies_are_made_one_after_the_other(
