@@ -8,6 +8,8 @@ from pathlib import Path
 from mq.config import MoverConfig
 from mq.disk.files import Files
 from mq.errors import ExitCode, StartRefused
+from mq.lifecycle import MoveRefused
+from mq.spool.moves import Moves, OpenFolder
 from mq.spool.root import folder_of_root
 
 
@@ -18,6 +20,19 @@ def open_folder(files: Files, folder: Path) -> int:
     except OSError as error:
         raise StartRefused(
             ExitCode.ROOT, f"folder {folder}: {error.strerror}; make it, or start mq first"
+        ) from error
+
+
+def refuse_move_of_others(
+    config: MoverConfig, moves: Moves, source: OpenFolder, destination: OpenFolder
+) -> None:
+    """Refuse folders between which the table gives the mover nothing to do. Raises StartRefused."""
+    try:
+        moves.require(source.folder, destination.folder)
+    except MoveRefused as error:
+        raise StartRefused(
+            ExitCode.FOLDERS,
+            f"{config.source} and {config.destination}: {error}; give ROOT/delay and ROOT/queues",
         ) from error
 
 

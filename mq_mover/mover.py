@@ -17,7 +17,7 @@ from mq.command.logs import Once, report_left
 from mq.config import SECOND_NS, MoverConfig
 from mq.disk.files import HIDDEN, Files
 from mq.errors import ExitCode, StartRefused
-from mq.lifecycle import Actor, Folder, MoveRefused
+from mq.lifecycle import Actor, Folder
 from mq.metrics.tally import MoverCounts, QueueTally, own_counts
 from mq.names import QueueName, parse_file_name
 from mq.spool.message.held import FAULTS_OF_ONE_MESSAGE, Held, Lost, hold
@@ -38,7 +38,7 @@ from mq.spool.root import folder_of_root
 from mq.spool.trouble import require_at
 from mq.spool.watch import Change, Watch
 from mq_mover.due_times import due_times
-from mq_mover.folders import open_folder, refuse_other_root
+from mq_mover.folders import open_folder, refuse_move_of_others, refuse_other_root
 from mq_mover.resting import RestingQueues
 
 log = structlog.get_logger(__name__)
@@ -47,7 +47,9 @@ _GATHER_SECONDS = 0.02
 _BUSY_NS = 50_000_000
 _LONGEST_WAIT_SECONDS = 3600.0
 _SCAN_PAUSE_FACTOR = 200
-"""After a scan that took T, the timer does not scan again within this many times T."""
+NETWORK_SCAN_PAUSE_FACTOR = 20
+"""If it took T to look at all files, the timer does not scan again within this many times T. Where
+other machines work on the root too, only a scan sees what they do."""
 
 _SOURCE, _DESTINATION = "source", "destination"
 """The two folders, among those that are watched."""
@@ -83,7 +85,7 @@ class Mover:
                 f"{config.source} and {config.destination} are on different file systems; a move "
                 "between them is not atomic",
             )
-        self._refuse_move_of_others()
+        refuse_move_of_others(config, self._moves, self._from, self._to)
         refuse_other_root(config)
         self.counts = own_counts(MoverCounts)
         self._tally = QueueTally(self.counts)
@@ -96,16 +98,6 @@ class Mover:
         """The queues for which messages have stayed since the last scan, because they are away."""
         files.owners.add(os.fstat(self._source).st_uid)
         self._watch = self._start_watch()
-
-    def _refuse_move_of_others(self) -> None:
-        try:
-            self._moves.require(self._from.folder, self._to.folder)
-        except MoveRefused as error:
-            raise StartRefused(
-                ExitCode.FOLDERS,
-                f"{self._config.source} and {self._config.destination}: {error}; give ROOT/delay "
-                "and ROOT/queues",
-            ) from error
 
     def _start_watch(self) -> Watch | None:
         try:
@@ -142,7 +134,7 @@ class Mover:
         Raises CommandFailed if a folder was moved away: its messages are not those of the root."""
         require_at(self._source, self._config.source)
         require_at(self._destination, self._config.destination)
-        started = time.monotonic()
+        started, moving_seconds = time.monotonic(), 0.0
         self._settings.keep(self._list(self._destination))
         self._waiting = []
         self._missing.clear()
@@ -150,9 +142,12 @@ class Mover:
         for found in due_times(self._source, self._list(self._source), self._delay_ns):
             for name, due in found:
                 self._push(due, _ENTRY, name)
+            looked = time.monotonic()
             self.move_due()
+            moving_seconds += time.monotonic() - looked
         now = time.monotonic()
-        pause = max(self._config.rescan_seconds, _SCAN_PAUSE_FACTOR * (now - started))
+        factor = NETWORK_SCAN_PAUSE_FACTOR if self._files.is_of_network else _SCAN_PAUSE_FACTOR
+        pause = max(self._config.rescan_seconds, factor * (now - started - moving_seconds))
         self._next_scan = now + (pause if self._watch is not None else min(pause, 1.0))
 
     def move_due(self) -> None:

@@ -31,6 +31,7 @@ from mq.web.http_server import KEEPALIVE_SECONDS
 from mq.web.problems import PROBLEMS, TYPE_PREFIX, ProblemType
 from mq.web.routes import RESOURCES
 from mq_mover.cli import mq_mover
+from mq_mover.mover import NETWORK_SCAN_PAUSE_FACTOR
 from mq_reaper.cli import mq_reaper
 from mq_sqs.cli import mq_sqs
 from tests.crash.enumeration.rows import ROWS
@@ -181,6 +182,7 @@ def test_protocol_has_the_limits_as_they_are() -> None:
     [
         ("lifecycle", f"every {config.SWEEP_SECONDS:g} seconds"),
         ("lifecycle", f"every {RELIST_SECONDS:g} seconds"),
+        ("lifecycle", f"than after {config.RELIST_PAUSE_FACTOR} times as long"),
         ("lifecycle", f"up to {BUSY_WAIT_SECONDS * 1000:g} ms"),
         ("lifecycle", f"more than {MAX_STAMP_AHEAD_NS // (86_400 * 10**9)} days ahead"),
         ("lifecycle", f"Up to {FEW_UNSYNCED} files and folders"),
@@ -188,7 +190,8 @@ def test_protocol_has_the_limits_as_they_are() -> None:
         ("operations", f"up to {SHUTDOWN_SECONDS:g} seconds"),
         ("operations", f"every {RELIST_SECONDS:g} seconds"),
         ("operations", f"below {MIN_FREE_INODES} of them"),
-        ("operations", f"every {MoverConfig(Path(), Path()).rescan_seconds:g} seconds, so"),
+        ("operations", f"scans every {MoverConfig(Path(), Path()).rescan_seconds:g} seconds, or"),
+        ("operations", f"or after {NETWORK_SCAN_PAUSE_FACTOR} times as long"),
         ("lifecycle", f"up to {MAX_STORED_PROPERTIES_BYTES // config.MIB} MiB of them"),
         ("protocol", f"longer ones, up to {MAX_STORED_PROPERTIES_BYTES // config.MIB} MiB"),
         ("protocol", f"{STANDALONE_KEEP_SECONDS:g} seconds with `mq --standalone`"),
