@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from mq.disk.files import Files
 from mq.disk.libc import list_at_once
-from mq.disk.status import SAME_TICK_NS
+from mq.disk.status import may_stay
 from vsqs.names import Name, parse_name
 
 _DT_UNKNOWN, _DT_REG = 0, 8
@@ -39,7 +39,7 @@ def list_folder(
             and (name := parse_name(os.fsdecode(text))) is not None
             and (kind == _DT_REG or (kind == _DT_UNKNOWN and _is_file(folder, text)))
         ]
-        is_quiet = mtime_ns < started_ns - SAME_TICK_NS
+        is_quiet = not may_stay(mtime_ns, started_ns)
         is_quiet = is_quiet and os.fstat(folder).st_mtime_ns == mtime_ns
     finally:
         files.close(folder)

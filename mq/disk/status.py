@@ -28,12 +28,23 @@ _LAST_SECOND_NS = _LAST_NS // SECOND_NS * SECOND_NS
 SAME_TICK_NS = 20_000_000
 """A file or folder that changes twice within this time may keep its mtime (kernels before 6.13)."""
 
+_WHOLE_SECONDS_TICK_NS = 2 * SECOND_NS
+"""The same where times are whole seconds, or every second one: ext4 with inodes of 128 bytes keeps
+no more."""
+
 AnyStatus = Status | os.stat_result
 
 MODE = Status._fields.index("st_mode")
 INODE = Status._fields.index("st_ino")
 OWNER = Status._fields.index("st_uid")
 SIZE = Status._fields.index("st_size")
+
+
+def may_stay(time_ns: int, now_ns: int) -> bool:
+    """Return whether this mtime or ctime may stay as it is though its file or folder changes now.
+    One of a whole second may be that of a file system that keeps no others."""
+    tick_ns = SAME_TICK_NS if time_ns % SECOND_NS else _WHOLE_SECONDS_TICK_NS
+    return time_ns >= now_ns - tick_ns
 
 
 def status(fd: int) -> Status:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from mq.disk.status import SAME_TICK_NS
+from mq.disk.status import may_stay
 from mq.lifecycle import Folder
 from mq.names import (
     MessageId,
@@ -114,7 +114,7 @@ def list_queue(spool: Spool, queue: QueueName, known: Collection[str] = ()) -> L
         return None
     found = [name for name in names if name not in known and is_message_id(name)]
     keys = sorted(filter(None, map(partial(key_of, spool, queue), found)))
-    is_old = status.st_mtime_ns < now_ns - SAME_TICK_NS
+    is_old = not may_stay(status.st_mtime_ns, now_ns)
     # On a network file system the time is another host's, and may have been cached here.
     mtime_ns = status.st_mtime_ns if is_old and not spool.files.is_of_network else None
     missing = _missing(spool, queue, before, names) if before else []

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from mq.config import FOLDER_LOCK_SECONDS, KIB
 from mq.disk.files import HIDDEN, Files
-from mq.disk.status import SAME_TICK_NS
+from mq.disk.status import may_stay
 from mq.errors import InvalidRequest
 from mq.lifecycle import Folder
 from mq.names import QueueName
@@ -177,6 +177,6 @@ def synced_settings(spool: Spool, settings: QueueSettings) -> Iterator[int]:
 def version_of(status: os.stat_result) -> FileVersion | None:
     """Return what distinguishes this state from any later one, or None if a change within the same
     tick of the clock would look the same. What belongs to this state is read after that."""
-    if max(status.st_mtime_ns, status.st_ctime_ns) >= time.time_ns() - SAME_TICK_NS:
+    if may_stay(max(status.st_mtime_ns, status.st_ctime_ns), time.time_ns()):
         return None
     return FileVersion(status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
