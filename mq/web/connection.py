@@ -15,6 +15,7 @@ from aiohttp.web_protocol import _ErrInfo
 
 from mq.web.answers import OUR_HEADERS
 from mq.web.framing import MAX_HEADER_BYTES, Framing, blame
+from mq.web.head_timer import HeadTimer
 from mq.web.problems import (
     BAD_HTTP,
     DEFECT,
@@ -57,9 +58,7 @@ class Connection(web.RequestHandler):
     __slots__ = (
         "_acceptor",
         "_framing",
-        "_has_begun_head",
         "_head_timer",
-        "_header_timeout_seconds",
         "_is_broken",
         "body_timeout_seconds",
         "is_admitted",
@@ -74,9 +73,7 @@ class Connection(web.RequestHandler):
         self.when_lost: Callable[[], object] | None = None
         self.is_admitted = False
         self.body_timeout_seconds = limits.body_timeout_seconds
-        self._header_timeout_seconds = limits.header_timeout_seconds
-        self._head_timer: asyncio.TimerHandle | None = None
-        self._has_begun_head = False
+        self._head_timer = HeadTimer(self._loop, limits.header_timeout_seconds)
         self._framing = Framing()
         self._is_broken = False
         # aiohttp forgets its transport when it closes it, even if an answer is still in there.
@@ -94,14 +91,14 @@ class Connection(web.RequestHandler):
             return
         self.own_transport = accepted
         super().connection_made(transport)
-        self._await_head()
+        self._head_timer.start(self._cut_off_head)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         if self.own_transport is None:
             return  # The connection was never taken.
         super().connection_lost(exc)
         self.own_transport = None
-        self._stop_head_timer()
+        self._head_timer.stop()
         if self.when_lost is not None:
             self.when_lost()
 
@@ -132,10 +129,9 @@ class Connection(web.RequestHandler):
             self._count_framing(data, position, number)
         self._deliver(number)
         if self._messages or self._is_answering:
-            self._stop_head_timer()
+            self._head_timer.stop()
         elif self._framing.is_in_head:
-            self._has_begun_head = True
-            self._await_head()
+            self._head_timer.begin_head(self._cut_off_head)
 
     def _count_out(self, body: StreamReader) -> None:
         """Let the parser no longer count a request that aiohttp's task took before its body was
@@ -239,25 +235,12 @@ class Connection(web.RequestHandler):
         """Whether no request can follow the one under way."""
         return self._is_broken and not any(True for _ in self._unanswered)
 
-    def _await_head(self) -> None:
-        """Give the client its time for a head, from its first byte or the connection's begin on."""
-        if self._head_timer is None:
-            self._head_timer = self._loop.call_later(
-                self._header_timeout_seconds, self._cut_off_head
-            )
-
-    def _stop_head_timer(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-        self._head_timer = None
-        self._has_begun_head = False
-
     def _cut_off_head(self) -> None:
         """Close, and say why unless the client has sent nothing."""
-        if self._has_begun_head and self.transport is not None:
+        if self._head_timer.has_begun and self.transport is not None:
             detail = "the request's head did not arrive in time (--header-timeout)"
             self.transport.write(raw_answer(REQUEST_TIMEOUT, detail))
-        self._stop_head_timer()
+        self._head_timer.stop()
         self.force_close()
 
     @property
@@ -265,7 +248,7 @@ class Connection(web.RequestHandler):
         """Whether a request is about to be handled: the first one, one whose head has begun to
         come, one that was parsed and whose handler has not run yet, or one that lies in the socket.
         """
-        if self._request_count == 0 or self._has_begun_head or not self._is_idle:
+        if self._request_count == 0 or self._head_timer.has_begun or not self._is_idle:
             return True
         return self.own_transport is not None and unread_bytes(self.own_transport) > 0
 

@@ -78,8 +78,8 @@ class QuickConnection(Connection):
 
     def data_received(self, data: bytes) -> None:
         if self.is_at_head and self._is_taken_unparsed(data):
-            if self._head_timer is not None:
-                self._stop_head_timer()
+            if self._head_timer.is_running:
+                self._head_timer.stop()
             return
         self.is_at_head, self.piece = False, data
         super().data_received(data)
@@ -231,8 +231,7 @@ class QuickConnection(Connection):
         """Give the client its time for a head that has begun to come while this request was under
         way. It began when that was answered: until then the client may have waited for it."""
         if self._framing.has_next and not self._messages:
-            self._has_begun_head = True
-            self._await_head()
+            self._head_timer.begin_head(self._cut_off_head)
 
     def _go_on(self) -> None:
         """Let the requests that came meanwhile go the usual way."""

@@ -66,6 +66,7 @@ ELSEWHERE = {
     "http/receive/test_receive.py": "mq/times mq/web/receiving mq/web/downloads"
     " mq/store/receiving/receive mq/store/receiving/oldest",
     "http/remove": "mq/web/removing",
+    "http/test_early_heads.py": "mq/web/head_timer",
     "http/test_gone_clients.py": "mq/web/presence",
     "http/test_http_server.py": "mq/web/connection",
     "http/test_quick_way.py": "mq/web/quick_connection",
