@@ -1,8 +1,9 @@
 """The HTTP contract: docs/protocol.md in code.
 
-    from bytes to requests  `http_server`, `connection`, `framing`, `head_timer`, `handshakes`,
-                            `unread`, `presence`, `lingering`; `quick_connection` and `quick`: the
-                            frequent ones without a task; `known_heads`: what was parsed before
+    from bytes to requests  `http_server`, `connection`, `framing`, `last_chunks`, `head_timer`,
+                            `handshakes`, `unread`, `presence`, `lingering`; `quick_connection`
+                            and `quick`: the frequent ones without a task; `known_heads`: what
+                            was parsed before
     who may ask             `tokens`, `origin_policy`
     the six endpoints       `api`, `routes`; `publishing`, `receiving`, `removing`, `queues`,
                             `moving`, `peeking`

@@ -14,8 +14,9 @@ from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 from aiohttp.web_protocol import _ErrInfo
 
 from mq.web.answers import OUR_HEADERS
-from mq.web.framing import MAX_HEADER_BYTES, Framing, blame
+from mq.web.framing import Framing, blame, is_simple
 from mq.web.head_timer import HeadTimer
+from mq.web.last_chunks import new_parser
 from mq.web.problems import (
     BAD_HTTP,
     DEFECT,
@@ -123,9 +124,7 @@ class Connection(web.RequestHandler):
             self._refuse(broken.exc, data)
         elif framing.may_have_lost:
             self._take_no_more()
-        elif number != 1 or not (
-            was_plain and len(data) <= MAX_HEADER_BYTES and messages[-1][1].is_eof()
-        ):
+        elif number != 1 or not (was_plain and is_simple(data, cast(Any, messages[-1]))):
             self._count_framing(data, position, number)
         self._deliver(number)
         if self._messages or self._is_answering:
@@ -176,12 +175,18 @@ class Connection(web.RequestHandler):
             waiter.set_result(None)
 
     def _count_framing(self, data: bytes, position: int, number: int) -> None:
-        came = [self._messages[-place] for place in range(number, 0, -1)]
-        wrong = self._framing.count(len(data), position, cast(Any, came), self._is_held_back)
-        if wrong is None:
-            return
-        for _ in came:
+        framing, is_held_back = self._framing, self._is_held_back
+        came: Any = [self._messages[-place] for place in range(number, 0, -1)]
+        wrong = framing.count(len(data), position, came, is_held_back)
+        taken = 0 if wrong else framing.last_chunks.count_clean(data, came, is_held_back)
+        for _ in came[taken:]:
             self._messages.pop()
+        if wrong is None:
+            if taken < number or framing.last_chunks.may_hide_trailer():
+                self._take_no_more()
+            elif framing.ends_with_chunks():
+                self._parser = new_parser(self)
+            return
         # The body is broken even if it is whole by now: its handler cannot have come to its end.
         self._framing.break_body(wrong.message)
         self._refuse(wrong, data)

@@ -15,6 +15,7 @@ from multidict import CIMultiDictProxy, istr
 from mq.config import MAX_HEAD_BYTES, MAX_REQUEST_LINE_BYTES
 from mq.errors import InvalidRequest, PropertiesTooLarge
 from mq.properties import MAX_PROPERTIES_BYTES, is_property
+from mq.web.last_chunks import LastChunks
 
 MAX_HEADERS = 64
 MAX_HEADER_BYTES = 4096
@@ -79,6 +80,7 @@ class Framing:
         "_is_followed",
         "_may_be_in_head",
         "body",
+        "last_chunks",
         "may_have_lost",
     )
 
@@ -89,6 +91,7 @@ class Framing:
         self._may_be_in_head = False
         self._is_followed = False
         self._asks_for_upgrade = False
+        self.last_chunks = LastChunks()
         self.may_have_lost = False
         """Whether the parser may have passed over the beginning of another request. It does so with
         all that comes in one piece with the end of one that asks for another protocol."""
@@ -96,7 +99,8 @@ class Framing:
     @property
     def is_plain(self) -> bool:
         """Whether nothing is under way, so that a short piece cannot go over the limit."""
-        return self.body is None and not (self._extra_bytes or self._may_be_in_head)
+        is_between = self.body is None and self.last_chunks.is_clear
+        return is_between and not (self._extra_bytes or self._may_be_in_head)
 
     @property
     def is_in_head(self) -> bool:
@@ -133,6 +137,14 @@ class Framing:
         own = data.find(_END) + len(_END) if self.is_plain else -1
         is_alone = end == (0 if last is None else own)
         self.may_have_lost = self._asks_for_upgrade and request.is_eof() and not is_alone
+
+    def ends_with_chunks(self) -> bool:
+        """Return whether a body in chunks was the last that came, so that a new parser is to read
+        what comes next."""
+        if not self.last_chunks.are_over():
+            return False
+        self._may_be_in_head = False
+        return True
 
     def position(self) -> int:
         """Return how many bytes of the body under way are accounted for. It is asked before a piece
@@ -201,6 +213,13 @@ def _find_long_header(message: RawRequestMessage) -> str | None:
             if not is_property(name.lower()):
                 return name
     return None
+
+
+def is_simple(data: bytes, request: tuple[RawRequestMessage, StreamReader]) -> bool:
+    """Return whether a piece that came with one request cannot go over a limit of it, and ends with
+    it: it is short, and the request is whole and not in chunks."""
+    message, payload = request
+    return len(data) <= MAX_HEADER_BYTES and payload.is_eof() and not message.chunked
 
 
 def has_lost_body(headers: CIMultiDictProxy[str], body: StreamReader) -> bool:

@@ -14,12 +14,13 @@ from itertools import chain
 from typing import Any, Protocol, TypeVar
 
 from aiohttp import web
-from aiohttp.http_parser import HttpRequestParser, RawRequestMessage
+from aiohttp.http_parser import RawRequestMessage
 from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import _ErrInfo
 
 from mq.web.answers import Answer
 from mq.web.connection import Connection
+from mq.web.last_chunks import new_parser
 from mq.web.lingering import linger
 from mq.web.unread import poll_for_end, unread_bytes
 
@@ -94,17 +95,7 @@ class QuickConnection(Connection):
 
     def _parse(self, data: bytes) -> Parsed:
         """Return what a parser of its own reads in a whole request."""
-        parser = HttpRequestParser(
-            self,
-            self._loop,
-            self._read_bufsize,
-            max_line_size=self.max_line_size,
-            max_field_size=self.max_field_size,
-            max_headers=self.max_headers,
-            payload_exception=web.RequestPayloadError,
-            auto_decompress=False,
-        )
-        messages, _, _ = parser.feed_data(data)
+        messages, _, _ = new_parser(self).feed_data(data)
         return messages[0]
 
     async def finish_response(
