@@ -8,7 +8,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, cast
 
-from aiohttp import HttpVersion10, HttpVersion11, web
+from aiohttp import HttpVersion10, HttpVersion11, StreamReader, web
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http_parser import RawRequestMessage
 
 from mq.config import MAX_HEAD_BYTES, MAX_REQUEST_LINE_BYTES
 from mq.errors import InvalidRequest, StoreUnavailable
@@ -53,6 +55,21 @@ class HttpServer(web.Server):
         self.quick_handler = quick_handler
         self.is_draining = False
         self._may_be_drained = asyncio.Event()
+
+    def _make_request(
+        self,
+        message: RawRequestMessage,
+        payload: StreamReader,
+        protocol: web.RequestHandler,
+        writer: AbstractStreamWriter,
+        task: asyncio.Task[None],
+    ) -> web.BaseRequest:
+        """Make a request of what was parsed. aiohttp would decode the host of a target that has
+        one, and an error in that ends the task of the connection without an answer. Nobody here
+        asks for that host, except `OriginPolicy`, by the text that came."""
+        if message.url.absolute:
+            message = message._replace(url=message.url.relative())
+        return super()._make_request(message, payload, protocol, writer, task)
 
     async def _handle(self, request: web.BaseRequest) -> Response:
         connection = request.protocol

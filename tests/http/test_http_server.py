@@ -89,6 +89,16 @@ def test_the_absolute_form_is_a_path_too(wire: Wire, queue: str) -> None:
     assert_problem(wire.request("GET", "http://mq"), 404, "unknown-path")
 
 
+@pytest.mark.parametrize("host", ["xn--a", "xn--", "xn--a-.mq", "mq.xn--zz!"])
+def test_a_host_that_cannot_be_decoded_is_another_one(wire: Wire, queue: str, host: str) -> None:
+    for _ in range(2):
+        answer = wire.request("GET", f"http://{host}/{queue}")
+        assert_problem(answer, 421, "unknown-host", host)
+
+    assert wire.request("CONNECT", f"{host}:80").status == 404
+    assert wire.is_closed()
+
+
 @pytest.mark.parametrize(
     "garbage",
     [
