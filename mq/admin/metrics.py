@@ -19,6 +19,7 @@ from mq.metrics.exposition import (
     gauges,
     histograms,
     moved,
+    readable_accept,
     reaped,
     registry_of,
 )
@@ -53,7 +54,7 @@ async def render(
         collectors.append(_Store(health, survey, space, children))
     if children is not None:
         collectors.append(_Children(children.mover, children.reaper))
-    encode, content_type = choose_encoder(accept)
+    encode, content_type = choose_encoder(readable_accept(accept))
     # With hundreds of queues this takes milliseconds, which requests need not wait for.
     return await asyncio.to_thread(encode, registry_of(*collectors)), content_type
 

@@ -3,8 +3,8 @@ metrics."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
 
 from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
 from prometheus_client.core import (
@@ -13,6 +13,7 @@ from prometheus_client.core import (
     HistogramMetricFamily,
     Metric,
 )
+from prometheus_client.exposition import choose_encoder
 
 from mq import __version__
 from mq.config import Address
@@ -41,7 +42,7 @@ def serve_in_thread(address: Address, collector: Collector) -> int:
     """Serve `/metrics` beside a blocking process until it ends; returns the port. Raises
     StartRefused."""
     try:
-        server = MetricsServer(address, make_wsgi_app(registry_of(collector)))
+        server = MetricsServer(address, _answering(registry_of(collector)))
     except (OSError, UnicodeError) as error:  # UnicodeError: it cannot be the name of a host.
         reason = getattr(error, "strerror", None) or error
         raise StartRefused(
@@ -51,6 +52,26 @@ def serve_in_thread(address: Address, collector: Collector) -> int:
         ) from error
     server.start()
     return int(server.server_port)
+
+
+def _answering(registry: CollectorRegistry) -> Callable[..., Any]:
+    answer = make_wsgi_app(registry)
+
+    def ask(environment: dict[str, Any], start_response: Any) -> Any:
+        environment["HTTP_ACCEPT"] = readable_accept(environment.get("HTTP_ACCEPT", ""))
+        return answer(environment, start_response)
+
+    return ask
+
+
+def readable_accept(accept: str) -> str:
+    """Return what a client accepts, or nothing if prometheus_client cannot read it: it compares a
+    version that is not of digits, such as one in quotes, with numbers."""
+    try:
+        choose_encoder(accept)
+    except TypeError:
+        return ""
+    return accept
 
 
 def counter(name: str, help: str, value: float) -> Metric:

@@ -238,6 +238,16 @@ def test_whatever_clients_send_the_number_of_series_is_bounded(
     }  # fmt: skip
 
 
+def test_an_accept_that_cannot_be_read_is_passed_over(
+    server: Server, start_process: StartProcess
+) -> None:
+    for port in ports_of(server, start_process):
+        for kind in ("text/plain", "application/openmetrics-text"):
+            assert scrape(port, Accept=f'{kind}; version="0.0.4"').by("mq_build_info", "version")
+            assert scrape(port, Accept=f"{kind};version=1.x").by("mq_build_info", "version")
+    assert "Traceback" not in server.log()
+
+
 def test_promtool_finds_nothing_to_say(
     server: Server, connect: Callable[[Server], Wire],
     start_process: StartProcess,
