@@ -14,7 +14,7 @@ from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 from aiohttp.web_protocol import _ErrInfo
 
 from mq.web.answers import OUR_HEADERS
-from mq.web.framing import Framing, blame, is_simple
+from mq.web.framing import Framing, are_heavy, blame, is_simple
 from mq.web.head_timer import HeadTimer
 from mq.web.last_chunks import new_parser
 from mq.web.problems import (
@@ -127,6 +127,8 @@ class Connection(web.RequestHandler):
         elif number != 1 or not (was_plain and is_simple(data, cast(Any, messages[-1]))):
             self._count_framing(data, position, number)
         self._deliver(number)
+        if self._messages and not self._buffer_paused and are_heavy(self._messages):
+            self._pause_reading_for_buffer()
         if self._messages or self._is_answering:
             self._head_timer.stop()
         elif self._framing.is_in_head:
@@ -143,6 +145,12 @@ class Connection(web.RequestHandler):
         is_broken = self._messages and isinstance(self._messages[-1][0], _ErrInfo)
         if not is_broken and not self._is_held_back:
             super().data_received(b"")
+
+    def _resume_reading_if_drained(self) -> None:
+        """Read on, unless too much still waits. aiohttp asks for this with each request that it
+        takes, so also when none waits any more."""
+        if not are_heavy(self._messages):
+            super()._resume_reading_if_drained()
 
     @property
     def _is_held_back(self) -> bool:

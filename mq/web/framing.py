@@ -12,7 +12,7 @@ from aiohttp.http_exceptions import BadHttpMessage, LineTooLong
 from aiohttp.streams import EMPTY_PAYLOAD
 from multidict import CIMultiDictProxy, istr
 
-from mq.config import MAX_HEAD_BYTES, MAX_REQUEST_LINE_BYTES
+from mq.config import KIB, MAX_HEAD_BYTES, MAX_REQUEST_LINE_BYTES
 from mq.errors import InvalidRequest, PropertiesTooLarge
 from mq.properties import MAX_PROPERTIES_BYTES, is_property
 from mq.web.last_chunks import LastChunks
@@ -20,6 +20,10 @@ from mq.web.last_chunks import LastChunks
 MAX_HEADERS = 64
 MAX_HEADER_BYTES = 4096
 """How many headers a request may have, and how long one may be that is not a property."""
+
+MAX_WAITING_BYTES = 256 * KIB
+"""While the requests that wait behind another one have more bytes of bodies than this, no more is
+read of their connection."""
 
 _CHUNK_BYTES = 16
 """What a chunk needs besides its data, and a few zeros in front of its size."""
@@ -213,6 +217,11 @@ def _find_long_header(message: RawRequestMessage) -> str | None:
             if not is_property(name.lower()):
                 return name
     return None
+
+
+def are_heavy(waiting: Iterable[tuple[object, StreamReader]]) -> bool:
+    """Return whether the bodies of requests that wait are more than MAX_WAITING_BYTES."""
+    return sum(_accounted(body) for _, body in waiting) > MAX_WAITING_BYTES
 
 
 def is_simple(data: bytes, request: tuple[RawRequestMessage, StreamReader]) -> bool:

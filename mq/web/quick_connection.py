@@ -20,6 +20,7 @@ from aiohttp.web_protocol import _ErrInfo
 
 from mq.web.answers import Answer
 from mq.web.connection import Connection
+from mq.web.framing import are_heavy
 from mq.web.last_chunks import new_parser
 from mq.web.lingering import linger
 from mq.web.unread import poll_for_end, unread_bytes
@@ -160,7 +161,7 @@ class QuickConnection(Connection):
             # aiohttp's task must not find these requests before their turn.
             self._behind.extend(self._messages)
             self._messages.clear()
-            if self._is_full and not self._buffer_paused:
+            if not self._buffer_paused and (self._is_full or are_heavy(self._behind)):
                 # aiohttp's task reads on when it has these requests.
                 self._pause_reading_for_buffer()
         elif number != 1 or not self._is_taken():

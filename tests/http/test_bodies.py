@@ -12,13 +12,18 @@ from types import FrameType, ModuleType
 from aiohttp.web_protocol import RequestHandler
 from structlog.testing import capture_logs
 
+from mq.config import KIB
 from mq.store.publishing.publish import Entry
 from mq.web import bodies
 from mq.web.api import make_api
+from mq.web.framing import MAX_WAITING_BYTES
 from mq.web.http_server import HttpServer
 from tests.support.sites import close, parse_answer, site_on
 from tests.support.stores import ORDERS, store_on
 from tests.support.wire import request_bytes
+
+MOST_READ_BYTES = 256 * KIB
+"""What asyncio reads of a socket at once."""
 
 
 class RawClient(asyncio.Transport):
@@ -90,6 +95,26 @@ async def test_half_a_body_leaves_nothing_in_memory(root: Path) -> None:
             await close(writer)
             await wait_for(lambda: not site.http.busy)
             await wait_for(lambda: not any(is_frame_of(bodies, each) for each in gc.get_objects()))
+
+
+async def test_few_bodies_are_read_behind_a_request_under_way(root: Path) -> None:
+    """Each connection could take 31 of half a mebibyte each, in the name of anyone."""
+    number = 30
+    async with site_on(root) as site:
+        reader, writer = await site.connect()
+        writer.write(request_bytes("GET", "/orders/messages?wait=60"))
+        await wait_for(lambda: bool(site.http.busy))
+        [connection] = site.http.busy
+        writer.write(request_bytes("POST", "/orders/messages", b"x" * 100_000) * number)
+
+        await wait_for(lambda: connection._buffer_paused)
+        read = sum(body.total_bytes for _, body in connection._messages)
+        assert read <= MAX_WAITING_BYTES + MOST_READ_BYTES
+        await site.ask("POST", "/orders/messages", b"first")
+
+        statuses = [(await parse_answer(reader, "POST")).status for _ in range(1 + number)]
+        assert statuses == [200] + [201] * number
+        await close(writer)
 
 
 async def wait_for(condition: Callable[[], bool]) -> None:
