@@ -24,7 +24,7 @@ from mq.web.durations import OTHER, Durations
 from mq.web.origin_policy import OriginPolicy
 from mq.web.parameters import path_and_query
 from mq.web.presence import send_if_half_closed
-from mq.web.quick_connection import raise_handed_over
+from mq.web.quick_connection import raise_handed_over, start_of
 from mq.web.tokens import KnownToken
 from mq_sqs.addresses import Addressing
 from mq_sqs.calls import Operations, SqsCall, make_request_id
@@ -95,7 +95,7 @@ class Gateway:
             await tasks.stop()
 
     async def handle(self, http: web.BaseRequest) -> Response:
-        started = perf_counter()
+        started = start_of(http)
         json, query = self._dialects
         dialect: Dialect = json if json.is_for(http.headers) else query
         request = _Arrival(http, dialect, make_request_id())

@@ -115,10 +115,10 @@ class QuickCalls:
                     answer = self._dialect.answer(head.operation, told, make_request_id())
                     connection.end_quick(answer)
             except Exception as defect:
-                connection.hand_over(source, defect)
+                connection.hand_over(source, defect, started)
                 return
             if told is None:
-                connection.hand_over(source, error)
+                connection.hand_over(source, error, started)
                 return
             seconds = perf_counter() - started
             self._durations.add(head.operation, self._dialect.name, answer.status, seconds)

@@ -22,7 +22,7 @@ from mq.web.problems import (
     error_response,
     problem_response,
 )
-from mq.web.quick_connection import raise_handed_over
+from mq.web.quick_connection import raise_handed_over, start_of
 from mq.web.routes import Found, find
 from mq.web.tokens import Tokens
 
@@ -39,7 +39,7 @@ def make_api(
     origins = origins or OriginPolicy(DEFAULT_ALLOWED_HOSTS)
 
     async def handle(request: web.BaseRequest) -> Response:
-        started = perf_counter()
+        started = start_of(request)
         found = find(path_and_query(request))
         try:
             raise_handed_over(request)

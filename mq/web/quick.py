@@ -228,7 +228,7 @@ class _Request:
         self._way._durations.add(route, self.head.method, answer.status, seconds)
 
     def _hand_over(self, outcome: BaseException | Received | None) -> None:
-        self.connection.hand_over(self._source, outcome)
+        self.connection.hand_over(self._source, outcome, self._started)
 
 
 def is_plain(connection: QuickConnection, message: RawRequestMessage, body: StreamReader) -> bool:

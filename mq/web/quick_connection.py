@@ -11,6 +11,7 @@ import select
 from collections import deque
 from collections.abc import Iterable
 from itertools import chain
+from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
 from aiohttp import web
@@ -58,6 +59,7 @@ class QuickConnection(Connection):
         "_quick_handler",
         "is_at_head",
         "piece",
+        "started",
     )
 
     def __init__(
@@ -70,6 +72,7 @@ class QuickConnection(Connection):
         self._is_lingering = False
         self._behind: deque[Any] = deque()
         self._handed_over: object = None
+        self.started: float | None = None
         self._end: select.poll | None = None
         self.is_at_head = quick_handler is not None
         self.piece = b""
@@ -238,12 +241,13 @@ class QuickConnection(Connection):
             self._end = poll_for_end(transport)
         return self._end is not None and bool(self._end.poll(0))
 
-    def hand_over(self, source: Parsed | bytes, outcome: object) -> None:
+    def hand_over(self, source: Parsed | bytes, outcome: object, started: float) -> None:
         """Let aiohttp answer the request after all, from the outcome of the quick way. `source` is
-        what was parsed, or the bytes of a request that this connection's parser has not seen."""
+        what was parsed, or the bytes of a request that this connection's parser has not seen;
+        `started` is when it came, by `perf_counter`."""
         parsed = self._parse(source) if isinstance(source, bytes) else source
         self._is_quick = False
-        self._handed_over = outcome
+        self._handed_over, self.started = outcome, started
         if not self._is_open:
             self.drop_handed_over()
             self._acceptor.end_request(self)
@@ -262,6 +266,7 @@ class QuickConnection(Connection):
     def drop_handed_over(self) -> None:
         """Drop what was handed over: the request ended before it was asked for."""
         outcome, self._handed_over = self._handed_over, None
+        self.started = None
         if outcome is not None and not isinstance(outcome, BaseException):
             assert self._quick_handler is not None
             self._quick_handler.drop(outcome)
@@ -283,3 +288,11 @@ def raise_handed_over(request: web.BaseRequest) -> None:
     error = connection.take_over(BaseException)
     if error is not None:
         raise error
+
+
+def start_of(request: web.BaseRequest) -> float:
+    """Return when a request came, by `perf_counter`: to the quick way, if that handed it over."""
+    connection = request.protocol
+    assert isinstance(connection, QuickConnection)
+    started, connection.started = connection.started, None
+    return perf_counter() if started is None else started

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import pytest
@@ -13,8 +14,9 @@ from structlog.testing import capture_logs
 from mq.commit.operation import Submitted
 from mq.errors import MessageNotFound, StoreUnavailable
 from mq.store.store import Store
-from mq.web import quick
+from mq.web import api, quick, quick_connection
 from mq.web.answers import lines_of
+from mq.web.routes import MESSAGE_PATH, QUEUE_PATH
 from tests.support.sites import BOTH, close, parse_answer, site_on
 from tests.support.stores import ORDERS, eventually
 from tests.support.wire import request_bytes
@@ -91,6 +93,25 @@ class _Held:
         self._undo()
         for go_on in self.waiting:
             go_on()
+
+
+async def test_a_request_that_is_handed_over_took_as_long_as_both_ways(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with site_on(root) as site:
+        found = site.way._quick._durations.found
+        held = _Held(site.store, monkeypatch)
+        asked = asyncio.ensure_future(site.ask("DELETE", "/orders/messages/absent"))
+        await held.until(1)
+        with pytest.MonkeyPatch.context() as later:
+            for module in (api, quick_connection):
+                later.setattr(module, "perf_counter", lambda: perf_counter() + 1000)
+            held.let_go()
+
+            assert (await asked).status == 404
+            assert (await site.ask("GET", "/orders")).status == 200
+        assert found[MESSAGE_PATH, "DELETE", 404].total > 1000
+        assert found[QUEUE_PATH, "GET", 200].total < 1000
 
 
 async def test_a_client_that_left_before_its_answer_never_got_the_message(

@@ -166,6 +166,7 @@ async def test_a_defect_is_answered_as_one(monkeypatch: pytest.MonkeyPatch) -> N
     def fail(http: object) -> None:
         raise RuntimeError("a secret of ours")
 
+    monkeypatch.setattr(gateway, "start_of", lambda http: 0.0)
     monkeypatch.setattr(gateway, "raise_handed_over", fail)
     store = SimpleNamespace(joint=lambda make: None)
     handler = gateway.Gateway(cast(Store, store), Addressing())
