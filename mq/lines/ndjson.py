@@ -193,7 +193,8 @@ def _refuse_bare(line: str) -> None:
         if quote < 0:
             bare += len(line) - at
             break
-        bare += quote - at
+        # JSON has something between two strings. One right behind another counts all the same.
+        bare += max(1, quote - at)
         _, at = _DECODER.raw_decode(line, quote)
     if bare > MAX_BARE_CHARACTERS:
         _refuse(f"it has more than {MAX_BARE_CHARACTERS} characters outside of its strings")

@@ -55,6 +55,7 @@ def test_the_last_of_many_members_twice_is_found_at_once() -> None:
         b"{%b}" % b",".join(b'"%d": 1' % number for number in range(30_000)),
         b'{"body": "a"%b}' % (b" " * 70_000),
         b"[" * 70_000,
+        b'{"body": "a"%b}' % (b'""' * 70_000),
     ],
 )
 def test_a_line_of_little_but_structure_is_refused_before_it_is_read(line: bytes) -> None:
