@@ -166,10 +166,13 @@ async def _serve(
     async with AsyncExitStack() as stack:
         listeners = bind(config, credentials.tls)
         stack.callback(listeners.close)
-        await stack.enter_async_context(
+        watching = await stack.enter_async_context(AsyncExitStack())
+        await watching.enter_async_context(
             _serving("admin", listeners.admin, HttpServer(admin.handle, admin_limits))
         )
         store = await stack.enter_async_context(open_store(config, counts=OperationCounts(shared)))
+        # Nobody asks a store that is closed.
+        stack.push_async_callback(watching.aclose)
         if supervision is not None:
             children = await stack.enter_async_context(run_children(config, supervision, stop))
             _adopt(children, admin, credentials)

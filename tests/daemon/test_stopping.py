@@ -6,6 +6,8 @@ import asyncio
 import signal
 import socket
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 from aiohttp import web
@@ -92,6 +94,29 @@ def test_idle_connections_are_closed_while_others_are_answered(
     busy.send(b"dy")
     assert busy.answer().status == 201
     assert server.popen.wait(15) == 0
+
+
+def test_nobody_asks_a_store_that_is_closed(start_server: Callable[..., Server]) -> None:
+    server = start_server("--admin=127.0.0.1:0", "--admin-write")
+    paths = ["/metrics", "/queues", "/api/q/messages?peek&state=leased"] * 2
+    asked: dict[int, list[int]] = {number: [] for number in range(len(paths))}
+
+    def ask(number: int) -> None:
+        wire = Wire(server.admin_port)
+        # The server closes the connection in the end, where an answer was due.
+        with suppress(AssertionError, OSError):
+            while True:
+                asked[number].append(wire.request("GET", paths[number]).status)
+        wire.close()
+
+    with ThreadPoolExecutor(len(paths)) as askers:
+        asking = [askers.submit(ask, number) for number in asked]
+        wait_until(lambda: all(asked.values()))
+        assert server.stop() == 0
+        assert [each.exception() for each in asking] == [None] * len(paths)
+
+    assert 500 not in set().union(*asked.values())
+    assert "request failed" not in server.log()
 
 
 async def test_a_request_that_comes_while_idle_connections_are_closed_is_answered() -> None:
