@@ -81,7 +81,7 @@ ELSEWHERE = {
     "spark/test_batch_read.py": "pyspark_mq/balance",
     "spark/test_stream_read.py": "pyspark_mq/source",
     "spool/spark/test_claims.py": "mq/spool/spark/marker_files",
-    "spool/spark/test_transactions.py": "mq/spool/spark/jobs mq/spool/spark/settle",
+    "spool/spark/test_transactions.py": "mq/spool/spark/jobs",
     "disk/test_calls.py": "mq/disk/files mq/disk/status",
     "store/moving/test_move_races.py": "mq/store/moving/move_many",
     "store/test_purge.py": "mq/store/holding",

@@ -3,7 +3,8 @@ there.
 
     the queue takes it            it is ready, or in `delay` under its stamp
     there is no such queue        it is removed: its queue was deleted, and all its messages with it
-    the queue was made since      the same: the queue of that name is another one
+    the queue was made since      the same: the queue of that name is another one, and must not take
+                                  the id for known
     the queue has that id         it is removed if the bodies are equal, else it goes to `corrupt`
     it is not a file              it goes to `corrupt`
     the disk keeps it             it stays, and the next try goes on with it
@@ -13,7 +14,8 @@ from __future__ import annotations
 
 import errno
 import stat
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple
 
@@ -23,6 +25,7 @@ from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, parse_file_name, queue_path
 from mq.spool.folders import Spool
 from mq.spool.message.held import Lost, Sum, look_at
+from mq.spool.open_queues import OpenQueue
 from mq.spool.queue.queue_birth import queue_made_ns
 from mq.spool.rolling import PlaceOf, roll_forward
 from mq.spool.sets import members, remove_empty_set
@@ -36,6 +39,11 @@ class _Settled(Enum):
     GONE = "it is out of the way"
     KEPT_OUT = "another message has its id"
     PLACE_IS_FREE = "what kept it out is gone"
+
+
+class _MadeAgain(OSError):
+    """Since the look at a queue there is another one of its name, so the members are not its
+    own."""
 
 
 class Brought(NamedTuple):
@@ -56,14 +64,21 @@ def bring(spool: Spool, path: str, place_of: PlaceOf, witness: Callable[[str], s
     placed, outcomes = 0, dict[str, _Settled]()
     errors: dict[str, OSError] = {}
     try:
-        present, waiting = _remove_old(spool, path, witness)
+        present, queues = _remove_old(spool, path, witness)
+        place_in_the_same = _into_the_same(spool, place_of, queues)
         for _ in range(_LOOKS):
-            rolled = roll_forward(spool, Folder.SPARK, path, _unless_waiting(place_of, waiting))
+            rolled = roll_forward(spool, Folder.SPARK, path, place_in_the_same)
             placed += present - len(rolled.left)
-            errors, outcomes = dict(rolled.errors), {}
-            for member in [each for each in rolled.left if each not in rolled.errors]:
+            errors, outcomes = {}, {}
+            for member in rolled.left:
+                error = rolled.errors.get(member)
                 try:
-                    outcomes[member] = _settle(spool, f"{path}/{member}")
+                    if isinstance(error, _MadeAgain):
+                        outcomes[member] = _remove(spool, f"{path}/{member}")
+                    elif error is not None:
+                        errors[member] = error
+                    else:
+                        outcomes[member] = _settle(spool, f"{path}/{member}")
                 except OSError as why:
                     errors[member] = why
             if _Settled.PLACE_IS_FREE not in outcomes.values():
@@ -80,26 +95,49 @@ def bring(spool: Spool, path: str, place_of: PlaceOf, witness: Callable[[str], s
     return Brought(placed, [each for each in outcomes if outcomes[each] is _Settled.KEPT_OUT])
 
 
-def _unless_waiting(place_of: PlaceOf, waiting: Mapping[str, OSError]) -> PlaceOf:
-    """Return `place_of`, except that the members of the queues in `waiting` stay where they are."""
+class _SeenQueue(NamedTuple):
+    """What a look says of a queue: when it was made, in ns since 1970, or None if there is none or
+    the file system does not know; whether that time can prove anything; and why the disk did not
+    say it."""
 
-    def place_or_wait(
+    made_ns: int | None = None
+    is_proof: bool = False
+    error: OSError | None = None
+
+
+def _into_the_same(spool: Spool, place_of: PlaceOf, queues: dict[QueueName, _SeenQueue]) -> PlaceOf:
+    """Return `place_of`, except that members stay where they are if the disk refused their queue,
+    or if it was made again since the look: between two times that the queue is shared it can be
+    deleted and made."""
+    last: OpenQueue | None = None
+
+    def place_in_the_same(
         status: Status, queue: QueueName, message_id: MessageId
     ) -> tuple[Folder, str]:
-        if (error := waiting.get(queue)) is not None:
-            raise OSError(error.errno, error.strerror, queue)
+        nonlocal last
+        if (seen := queues.get(queue)) is None:
+            # The member came after the look: a driver that was fenced off was in the middle of it.
+            seen = queues[queue] = _look_at_queue(spool, queue)
+        if seen.error is not None:
+            raise OSError(seen.error.errno, seen.error.strerror, queue)
+        try:
+            opened = spool.queues.opened(queue)
+        except (FileNotFoundError, NotADirectoryError):
+            return place_of(status, queue, message_id)  # The move finds that out.
+        if opened is not last and queue_made_ns(spool, queue) != seen.made_ns:
+            raise _MadeAgain
+        last = opened
         return place_of(status, queue, message_id)
 
-    return place_or_wait
+    return place_in_the_same
 
 
 def _remove_old(
     spool: Spool, path: str, witness: Callable[[str], str]
-) -> tuple[int, dict[str, OSError]]:
+) -> tuple[int, dict[QueueName, _SeenQueue]]:
     """Remove the members whose queue was made after them. Returns how many others there are, and
-    the queues of which the disk does not say when they were made."""
-    born: dict[QueueName, int | None] = {}
-    unknown: dict[str, OSError] = {}
+    what was seen of their queues."""
+    queues: dict[QueueName, _SeenQueue] = {}
     is_old: dict[tuple[QueueName, str], bool] = {}
     present = members(spool, Folder.SPARK, path)
     removed = 0
@@ -107,37 +145,44 @@ def _remove_old(
         name, seen = member.rpartition("/")[2], witness(member)
         queue = QueueName(name.partition(":")[0])
         if (queue, seen) not in is_old:
-            if queue not in born:
-                try:
-                    born[queue] = _made_ns(spool, queue)
-                except OSError as error:
-                    born[queue], unknown[queue] = None, error
-            is_old[queue, seen] = _is_before(spool, seen, born[queue])
+            if queue not in queues:
+                queues[queue] = _look_at_queue(spool, queue)
+            is_old[queue, seen] = _is_before(spool, seen, queues[queue])
         if is_old[queue, seen]:
-            spool.move_aside(Folder.SPARK, f"{path}/{member}", Folder.REMOVE, name)
+            _remove(spool, f"{path}/{member}")
             removed += 1
-    return len(present) - removed, unknown
+    return len(present) - removed, queues
 
 
-def _made_ns(spool: Spool, queue: QueueName) -> int | None:
-    """Return when a queue was made, in ns since 1970. Returns None if there is no such queue, or if
-    it was changed before it was made: the clock went back, and times say nothing."""
-    status = spool.status(Folder.QUEUES, queue)
-    made_ns = queue_made_ns(spool, queue)
-    if status is None or made_ns is None or status.st_mtime_ns < made_ns:
-        return None
-    return made_ns
+def _look_at_queue(spool: Spool, queue: QueueName) -> _SeenQueue:
+    """Look when a queue was made. Its times prove nothing if the clock went back since: if the
+    queue was changed before it was made, or is made later than now."""
+    try:
+        made_ns, status = queue_made_ns(spool, queue), spool.status(Folder.QUEUES, queue)
+    except OSError as error:
+        return _SeenQueue(error=error)
+    if made_ns is None or status is None:
+        return _SeenQueue(made_ns)
+    return _SeenQueue(made_ns, made_ns <= min(status.st_mtime_ns, time.time_ns()))
 
 
-def _is_before(spool: Spool, name: str, made_ns: int | None) -> bool:
-    """Return whether a file got its name before `made_ns`: a rename and a link set its ctime. A
-    file that was written before it was made is a copy, for example of a whole root, and its times
-    say nothing."""
-    status = None if made_ns is None else spool.status(Folder.SPARK, name)
-    if made_ns is None or status is None or status.st_ctime_ns >= made_ns:
+def _is_before(spool: Spool, name: str, queue: _SeenQueue) -> bool:
+    """Return whether a file got its name before its queue was made: a rename and a link set its
+    ctime. A file that was written before it was made is a copy, for example of a whole root, and
+    its times say nothing."""
+    status = spool.status(Folder.SPARK, name) if queue.is_proof else None
+    if status is None or queue.made_ns is None or status.st_ctime_ns >= queue.made_ns:
         return False
     own_ns = birth_ns(spool.path(Folder.SPARK, name))
     return own_ns is not None and status.st_mtime_ns >= own_ns
+
+
+def _remove(spool: Spool, source: str) -> _Settled:
+    """Remove a message whose queue was deleted. Under `QUEUE:ID` a queue that is made again would
+    find it, and take its id for one of its own."""
+    name = source.rpartition("/")[2]
+    spool.move_aside(Folder.SPARK, source, Folder.REMOVE, f"{name}~2")
+    return _Settled.GONE
 
 
 def _settle(spool: Spool, source: str) -> _Settled:
@@ -149,10 +194,11 @@ def _settle(spool: Spool, source: str) -> _Settled:
     if not stat.S_ISREG(status.st_mode):
         set_aside(spool, source, Lost.FOREIGN.value)
         return _Settled.GONE
-    if spool.exists(Folder.QUEUES, parsed[0]):
-        is_same = _is_the_same(spool, source, *parsed)
-        if not is_same:
-            return _Settled.PLACE_IS_FREE if is_same is None else _Settled.KEPT_OUT
+    if not spool.exists(Folder.QUEUES, parsed[0]):
+        return _remove(spool, source)
+    is_same = _is_the_same(spool, source, *parsed)
+    if not is_same:
+        return _Settled.PLACE_IS_FREE if is_same is None else _Settled.KEPT_OUT
     spool.move_aside(Folder.SPARK, source, Folder.REMOVE, name)
     return _Settled.GONE
 

@@ -176,7 +176,7 @@ def test_what_is_given_back_of_a_deleted_queue_is_removed(
 
     new = start()
 
-    assert (spool.root / "remove" / f"orders:{one}").exists()
+    assert (spool.root / "remove" / f"orders:{one}~2").exists()
     assert new.open_claims() == []
 
 

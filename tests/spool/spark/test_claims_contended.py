@@ -140,7 +140,7 @@ def test_a_queue_made_again_gets_no_message_of_the_old_one_back(spool: Spool) ->
     assert start(spool).open_claims() == []
 
     assert ready(spool) == []
-    assert (spool.root / "remove" / f"orders:{old_id}").exists()
+    assert (spool.root / "remove" / f"orders:{old_id}~2").exists()
 
 
 def test_a_sealed_batch_is_not_given_back_to_a_queue_made_again(spool: Spool) -> None:
