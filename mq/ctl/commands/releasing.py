@@ -14,19 +14,26 @@ from mq.names import parse_queue_name
 from mq.spool.folders import Spool
 from mq.spool.network_files import files_for
 from mq.spool.root import visit_root
-from mq.spool.spark.claims import Group
+from mq.spool.sets import members
+from mq.spool.spark.claims import CLAIMS, Group
 
 
 class Released(NamedTuple):
-    """How many messages are ready again, and the sealed batches that remain and may not be
-    done."""
+    """How many messages are ready again, how many stay because their queues have other messages of
+    their ids, and the sealed batches that remain and may not be done."""
 
     group: str
     given_back: int
+    kept: int
     sealed: list[int]
 
     def __str__(self) -> str:
         said = f"gave back {messages_text(self.given_back)} of group {self.group}"
+        if self.kept:
+            said += (
+                f"; kept {messages_text(self.kept)}, because the queue has another message of that "
+                "id: remove or move that one, and release the group again"
+            )
         if not self.sealed:
             return said
         batches = ", ".join(map(str, self.sealed))
@@ -56,7 +63,14 @@ def _release(spool: Spool, name: str, force: bool) -> Released:
     if force:
         given_back += group.give_back_sealed(_unfinished(group))
     spool.files.sync_file_system(spool.fd(Folder.SPARK))
-    return Released(name, given_back, _unfinished(group))
+    return Released(name, given_back, _count_kept(spool, group), _unfinished(group))
+
+
+def _count_kept(spool: Spool, group: Group) -> int:
+    paths = [f"{CLAIMS}/{group.name}/{claim}" for claim in group.open_claims()]
+    with suppress(FileNotFoundError):  # Another driver gives it back just now.
+        return sum(len(members(spool, Folder.SPARK, path)) for path in paths)
+    return 0
 
 
 def _unfinished(group: Group) -> list[int]:

@@ -22,6 +22,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Iterable
+from contextlib import suppress
 
 from mq.disk.files import HIDDEN
 from mq.errors import ClaimError
@@ -90,10 +91,8 @@ class Group:
             give_up_set(self._spool, Folder.SPARK, half_made, self.name)
 
     def _make_folder(self, name: str) -> None:
-        try:
+        with suppress(FileExistsError):
             self._spool.files.make_folder(self._spool.fd(Folder.SPARK), name, self._spool.mode)
-        except FileExistsError:
-            pass
 
     # Who
 
@@ -101,7 +100,12 @@ class Group:
         """Become the driver. Earlier drivers are fenced off, and what they had open is given back.
         Returns how many messages were given back."""
         while True:
-            before = self._values("driver")[0]
+            if not (found := self._markers.values("driver")):
+                # A person took it away. The open claims say whose turn it was.
+                drivers = [name.partition(".open.")[2] for name in self.open_claims()]
+                self._markers.make("driver", max(drivers, key=_turn, default=NOBODY))
+                continue
+            before = max(found, key=_turn)
             self.driver = f"t{_turn(before) + 1}-{self._process}"
             if self._markers.change("driver", before, self.driver):
                 return self.give_back_open()
@@ -238,15 +242,13 @@ class Group:
         return [name for name in self._names() if _OPEN.fullmatch(name)]
 
     def give_back_open(self) -> int:
-        """Give back what this driver and earlier ones claimed and did not seal. Returns how many
-        messages that were."""
+        """Give back what this driver and earlier ones left open. Returns how many messages."""
         return sum(self._give_back(name) for name in self.open_claims() if self._is_no_later(name))
 
     def _is_no_later(self, claim: str) -> bool:
         """Return whether a claim is of this driver or an earlier one. This driver may have slept,
         and has no right to what a later one claims."""
-        found = _OPEN.fullmatch(claim)
-        return found is not None and _turn(found[1]) <= _turn(self.driver)
+        return _turn(claim.partition(".open.")[2]) <= _turn(self.driver)
 
     def give_back_sealed(self, batches: Iterable[int]) -> int:
         """Give back these sealed batches too. A query that has read them does not learn of it."""

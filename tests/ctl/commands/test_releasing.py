@@ -56,7 +56,7 @@ def test_an_open_claim_is_given_back_and_a_sealed_one_is_named(group: Group, ctl
 def test_force_gives_back_sealed_claims_too(group: Group, ctl: Ctl) -> None:
     done = ctl.ok("release", "--group", "lake", "--force", "--json")
 
-    assert done.json() == {"group": "lake", "given_back": 2, "sealed": []}
+    assert done.json() == {"group": "lake", "given_back": 2, "kept": 0, "sealed": []}
     assert ctl.ok("info", "orders", "--json").json()["ready"] == 2
 
 
@@ -70,16 +70,20 @@ def test_a_batch_that_is_done_is_not_given_back(
 
     done = ctl.ok("release", "--group", "lake", "--json", *flags)
 
-    assert done.json() == {"group": "lake", "given_back": 1, "sealed": []}
+    assert done.json() == {"group": "lake", "given_back": 1, "kept": 0, "sealed": []}
     assert ctl.ok("info", "orders", "--json").json()["ready"] == 1
 
 
-def test_of_a_damaged_group_all_is_given_back(group: Group, ctl: Ctl, root: Path) -> None:
-    (root / "spark/claims/lake/floor.0").unlink()
+@pytest.mark.parametrize("marker", ["floor.*", "driver.*", "query.*"])
+def test_of_a_damaged_group_all_is_given_back(
+    group: Group, ctl: Ctl, root: Path, marker: str
+) -> None:
+    [path] = (root / "spark/claims/lake").glob(marker)
+    path.unlink()
 
     done = ctl.ok("release", "--group", "lake", "--force", "--json")
 
-    assert done.json() == {"group": "lake", "given_back": 2, "sealed": []}
+    assert done.json() == {"group": "lake", "given_back": 2, "kept": 0, "sealed": []}
 
 
 @pytest.mark.parametrize("force", [(), ("--force",)])
@@ -100,6 +104,19 @@ def test_a_queue_that_was_deleted_and_made_again_gets_nothing_back(
     ctl.ok("release", "--group", "lake", *force)
 
     assert ctl.ok("info", "orders", "--json").json()["ready"] == 0
+
+
+def test_a_message_that_cannot_be_given_back_is_counted(group: Group, ctl: Ctl, root: Path) -> None:
+    [claimed] = root.glob("spark/claims/lake/2.open.*/0/*")
+    other = root / "queues/orders" / claimed.name.partition(":")[2]
+    other.write_bytes(b"another of that id")
+
+    done = ctl.ok("release", "--group", "lake")
+
+    assert b"gave back 0 messages of group lake; kept 1 message, because the queue" in done.out
+    other.unlink()
+    done = ctl.ok("release", "--group", "lake", "--json")
+    assert done.json() == {"group": "lake", "given_back": 1, "kept": 0, "sealed": [1]}
 
 
 def test_a_driver_that_runs_is_fenced_off(group: Group, ctl: Ctl) -> None:
