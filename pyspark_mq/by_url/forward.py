@@ -54,7 +54,7 @@ class Forwarder:
     def __init__(self, spool: Spool, servers: ServerChoice) -> None:
         self._spool = spool
         self._servers = servers
-        self._refused: list[str] = []
+        self._failed: list[str] = []
 
     def forward(self) -> None:
         """Publish all that waits, each queue in order. On return it is on the servers' stable
@@ -70,10 +70,14 @@ class Forwarder:
             make_staged_queue(self._spool, queue)
             folder = self._spool.fd(Folder.QUEUES)
             with self._spool.files.locked_folder(folder, queue, LOCK_SECONDS):
-                self._forward(queue, ready_messages(self._spool, queue))
-                self._forward(queue, delayed.get(queue, []))
-        if self._refused:
-            raise NotForwarded("; ".join(self._refused))
+                ready, later = ready_messages(self._spool, queue), delayed.get(queue, [])
+                try:
+                    self._forward(queue, ready)
+                    self._forward(queue, later)
+                except QueueNotFound:
+                    self._failed.append(self._no_queue(queue, len(ready) + len(later)))
+        if self._failed:
+            raise NotForwarded("; ".join(self._failed))
 
     def _forward(self, queue: QueueName, waiting: list[Committed]) -> None:
         """Publish batch after batch. While the servers have one, the one before is unlinked and the
@@ -87,8 +91,6 @@ class Forwarder:
                 following = _next_request(messages)
                 try:
                     publishing.result()
-                except QueueNotFound as error:
-                    raise self._no_queue(queue, len(waiting)) from error
                 except _REFUSED:
                     # One of them kept all from being published. Sending each by itself tells which.
                     for one in batch:
@@ -110,13 +112,13 @@ class Forwarder:
         kept = self.set_aside(queue, place)
         text = f"{place.message_id} for queue {queue} was refused, and is {kept} now: {why}"
         log.error("%s", text)
-        self._refused.append(text)
+        self._failed.append(text)
 
     def _publish(self, queue: QueueName, messages: list[NewMessage]) -> None:
         self._servers.ask(lambda mq: mq.queue(queue).publish_many(messages))
 
-    def _no_queue(self, queue: QueueName, count: int) -> NotForwarded:
-        return NotForwarded(
+    def _no_queue(self, queue: QueueName, count: int) -> str:
+        return (
             f"the write is committed, but the servers have no queue {queue}: its {count} messages "
             f"wait in {self._spool.root}; make the queue again, and any write with this staging "
             "publishes them, even one without rows; or remove "

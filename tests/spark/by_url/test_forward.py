@@ -126,6 +126,20 @@ def test_a_queue_that_was_deleted_keeps_its_messages_in_the_staging(
     assert site.bodies() == numbered(2)
 
 
+def test_a_queue_that_was_deleted_keeps_no_message_from_another_queue(
+    site: UrlSite, open_in: OpenIn
+) -> None:
+    spool = open_in("out")
+    commit(site, 2)
+    for queue in ("a-gone", "z-gone"):
+        commit(site, 1, queue)
+
+    with pytest.raises(NotForwarded, match=r"no queue a-gone: .*no queue z-gone: "):
+        forward(site, spool)
+
+    assert site.bodies() == numbered(2)
+
+
 def test_while_no_server_answers_everything_waits(site: UrlSite, open_in: OpenIn) -> None:
     spool = open_in("out")
     commit(site, 2)
