@@ -38,7 +38,7 @@ STREAM_READ = PLACE | {
 }  # fmt: skip
 READ = BATCH_READ | STREAM_READ
 BATCH_WRITE = PLACE | {"staging", "txnAppId", "txnVersion"}
-STREAM_WRITE = PLACE | {"staging", "checkpointLocation"}
+STREAM_WRITE = PLACE | {"staging", "checkpointLocation", "queryName"}
 READ_ALONE = frozenset({"states", "group"})
 """Options that only reads have."""
 BY_URL_ALONE = frozenset({"staging", "tokenFile", "caFile", "retrySeconds", "visibilitySeconds"})

@@ -196,7 +196,7 @@ def copy_stream(spark: Any, root: Root, checkpoint: Path) -> Any:
     source = source.option("group", "copy").option("maxMessagesPerTrigger", "2").load()
     sink = source.select("value", "id").writeStream.format("mq").option("root", str(root.path))
     sink = sink.option("queue", "copies").option("checkpointLocation", str(checkpoint))
-    query = sink.trigger(availableNow=True).start()
+    query = sink.queryName("copy").trigger(availableNow=True).start()
     query.awaitTermination()
     return query
 
