@@ -82,13 +82,16 @@ class BatchReader(Portable, DataSourceReader):
             spool.close()
 
     def _rows(self, spool: Spool, places: Sequence[SeenMessage]) -> Iterator[MessageRow]:
+        wanted = set(self._options.states)
+        if "ready" in wanted:
+            wanted.add("dead")  # They are of a queue of dead letters that was named.
         for place in places:
             found = _open(spool, place)
             if found is None:
                 continue
             with found[1] as opened:
                 state = _state(found[0], place.queue, opened.seal)
-                if state not in self._options.states:
+                if state not in wanted:
                     continue
                 if not self._options.has_bodies:
                     yield row_without_body(opened, place.queue, place.message_id, state)

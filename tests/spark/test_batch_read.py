@@ -138,6 +138,15 @@ def test_dead_letters_are_read_though_their_queue_is_gone(lone_root: Root) -> No
     assert rows_of(lone_root, queue="*", states="ready") == []
 
 
+def test_a_queue_of_dead_letters_that_is_named_is_read_like_another(lone_root: Root) -> None:
+    lone_root.put("orders", b"ready")
+    lone_root.put("orders.dead", b"dead")
+
+    for queue in ("orders.dead", "*.dead"):
+        [row] = rows_of(lone_root, queue=queue)
+        assert (row["queue"], row["value"], row["state"]) == ("orders.dead", b"dead", "dead")
+
+
 def test_a_damaged_message_has_no_value_and_costs_no_other(lone_root: Root) -> None:
     damaged, whole = lone_root.put("orders", b"one", b"two")
     (lone_root.path / "queues/orders" / damaged).write_bytes(b"0ne")
