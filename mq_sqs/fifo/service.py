@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from time import monotonic
+from weakref import WeakValueDictionary
 
 import structlog
 
@@ -58,6 +59,7 @@ class FifoService:
         self._queues = FifoQueues()
         self._sends = store.joint(self._send_each)
         self.attempts = Attempts()
+        self._purges: WeakValueDictionary[QueueName, asyncio.Lock] = WeakValueDictionary()
         self._is_looking = False
 
     def close(self) -> None:
@@ -104,12 +106,14 @@ class FifoService:
         return send_each(work, self._queues, queue, messages)
 
     async def purge(self, queue: QueueName) -> None:
-        """Purge the queue, and forget what was sent to it: it may be sent again."""
+        """Purge the queue, and forget what was sent to it: it may be sent again. Purges of a queue
+        happen one after the other: the note of the last one stays."""
         await self.require(queue)
-        note = await self.forgetting()
-        await self._store.purge(queue)
-        with suppress(InvalidRequest):  # The settings are full: nothing is forgotten.
-            await self._store.change_settings(queue, note)
+        async with self._purges.setdefault(queue, asyncio.Lock()):
+            note = await self.forgetting()
+            await self._store.purge(queue)
+            with suppress(InvalidRequest):  # The settings are full: nothing is forgotten.
+                await self._store.change_settings(queue, note)
 
     async def forgetting(self) -> dict[str, str]:
         """Return the note with which a queue forgets what was sent to it until now. Its time is not

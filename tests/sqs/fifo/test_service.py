@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from pathlib import Path
@@ -116,6 +117,32 @@ async def test_after_a_purge_all_may_be_sent_again_though_the_clock_was_set_back
     async with fifo_on(root) as line:
         _set_back(line)
         assert (await line.send("1")).message_id == again
+
+
+async def test_a_purge_that_outlasts_a_later_one_makes_nothing_known_again(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with fifo_on(root) as line:
+        purge = line.store.purge
+        is_begun, may_end = asyncio.Event(), asyncio.Event()
+
+        async def purge_slowly(queue: QueueName) -> int:
+            monkeypatch.undo()
+            is_begun.set()
+            await may_end.wait()
+            return await purge(queue)
+
+        monkeypatch.setattr(line.store, "purge", purge_slowly)
+        purges = [asyncio.create_task(line.service.purge(LINE))]
+        await is_begun.wait()
+        first = (await line.send("1")).message_id
+        purges.append(asyncio.create_task(line.service.purge(LINE)))
+        await asyncio.wait(purges, timeout=0.2, return_when=asyncio.FIRST_COMPLETED)
+        may_end.set()
+        await asyncio.gather(*purges)
+
+        assert (await line.send("1")).message_id != first
+        assert await line.drain() == ["1"]
 
 
 async def test_a_queue_that_is_made_again_forgets_dead_letters_though_the_clock_was_set_back(
