@@ -5,7 +5,7 @@
 #
 # The first stage compiles the native part of the file calls, if it can get Debian's packages.
 # MQ's dependencies are installed by the hashes of requirements.lock. Wheels in the folder `wheels`
-# (docs/operations.md) take the place of an index: the build then uses no network for Python
+# (docs/deploy.md) take the place of an index: the build then uses no network for Python
 # packages. `--build-arg EXTRAS=[spark]` adds Spark and a Java, for which there are no hashes.
 
 # Python 3.13.15 on Debian trixie. Tag and digest change together.

@@ -103,7 +103,7 @@ def _warnings_of(spool: Spool, kind: str, is_ordered: bool) -> Iterator[str]:
     if is_of_network(kind):
         yield (
             f"one machine alone cannot tell whether locks on {kind} reach the others; before "
-            "another one works on this root, try them (docs/operations.md, Locks between machines)"
+            "another one works on this root, try them (docs/storage.md, Locks between machines)"
         )
         now_ns = time.time_ns()
         ahead_ns = file_system_ns(spool.files, spool.fd(Folder.NEW), now_ns) - now_ns

@@ -125,7 +125,7 @@ def test_what_cannot_be_placed_is_reported_once_and_left(
 def test_what_could_not_be_placed_is_received_once_it_has_a_queue(
     odd_root: Path, take_over: TakeOver
 ) -> None:
-    """docs/operations.md names two ways: rename it, or make the queue."""
+    """docs/coming-from.md names two ways: rename it, or make the queue."""
     _, wire = take_over()
     assert wire.request("PUT", "/absent").status == 201
     (odd_root / "queues" / "two words").rename(odd_root / "queues" / "two-words")
@@ -159,5 +159,5 @@ def test_root_is_handed_back(old_root: Path, take_over: TakeOver) -> None:
     assert all(re.fullmatch("[a-z0-9-]+", name) for name in os.listdir(queue))
 
 
-DOCUMENT = (REPOSITORY / "docs" / "operations.md").read_text()
+DOCUMENT = (REPOSITORY / "docs" / "coming-from.md").read_text()
 HAND_BACK = DOCUMENT.partition("<!-- hand back -->\n```sh\n")[2].partition("```")[0]

@@ -13,7 +13,7 @@ BASE_IMAGE = "python:3.13-slim"
 
 
 def make_wheels(folder: Path, extras: str) -> Path:
-    """Make wheels in the way that docs/operations.md shows."""
+    """Make wheels in the way that docs/deploy.md shows."""
     wheel = (sys.executable, "-m", "pip", "wheel", "--quiet", "--wheel-dir", folder)
     run(*wheel, "--require-hashes", "-r", REPOSITORY / "requirements.lock")
     run(*wheel, "--no-deps", REPOSITORY)

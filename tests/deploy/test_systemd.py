@@ -27,7 +27,7 @@ SERVICES = sorted(path.name for path in UNITS.glob("*.service"))
 URL = "http://127.0.0.1:8080"
 MOST_EXPOSURE = 1.5
 
-DOCUMENT = (REPOSITORY / "docs" / "operations.md").read_text()
+DOCUMENT = (REPOSITORY / "docs" / "deploy.md").read_text()
 INSTALL = DOCUMENT.partition("<!-- systemd -->\n```sh\n")[2].partition("```")[0]
 ENABLE_GATEWAY = "systemctl enable --now mq-sqs.service"
 assert ENABLE_GATEWAY in DOCUMENT

@@ -1,6 +1,6 @@
 """Whether a process takes more and more memory or descriptors while it does the same things.
 
-Messages take memory while they are there, as docs/operations.md says, and Python keeps what it has
+Messages take memory while they are there, as docs/storage.md says, and Python keeps what it has
 taken for later. What a single request or a long listing takes for a moment does not count.
 """
 

@@ -128,7 +128,7 @@ def test_a_root_that_other_machines_can_reach_says_that_locks_are_to_be_tried(
     spool, file_system = open_root(root, 0o700, Files())
 
     spool.close()
-    told = [warning for warning in file_system.warnings if "docs/operations.md" in warning]
+    told = [warning for warning in file_system.warnings if "docs/storage.md" in warning]
     assert len(told) == is_told
     assert all(f"locks on {kind} " in warning for warning in told)
 
@@ -165,11 +165,11 @@ def test_the_byte_of_a_name_is_the_same_in_every_version(root: Path) -> None:
         files.close(fd)
 
 
-OPERATIONS = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+STORAGE = (Path(__file__).parents[2] / "docs" / "storage.md").read_text()
 
 
 def _commands(marker: str) -> list[str]:
-    text = OPERATIONS.partition(f"<!-- {marker} -->\n```sh\n")[2].partition("```")[0]
+    text = STORAGE.partition(f"<!-- {marker} -->\n```sh\n")[2].partition("```")[0]
     assert text
     return ["sh", "-c", text]
 

@@ -39,13 +39,10 @@ from tests.support.flags import options_of
 from tests.support.sources import REPOSITORY, read_table
 
 COMMANDS = {"mq": mq, "mq-mover": mq_mover, "mq-reaper": mq_reaper, "mq-sqs": mq_sqs}
-DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/celery.md", "docs/client.md",
-             "docs/coming-from.md", "docs/lifecycle.md",
-             "docs/mqctl.md", "docs/operations.md", "docs/performance.md",
-             "docs/pipeline.md", "docs/protocol.md", "docs/recipes.md",
-             "docs/reliability.md", "examples/README.md",
-             "docs/spark.md", "docs/sqs.md", "docs/vsqs.md",
-             "SECURITY.md"]  # fmt: skip
+DOCUMENTS = [
+    "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "examples/README.md",
+    *(f"docs/{path.name}" for path in sorted((REPOSITORY / "docs").glob("*.md"))),
+]  # fmt: skip
 COMPUTED_DEFAULTS = {"--min-free": "16 MiB, or 1 % of a smaller file system"}
 
 
@@ -188,10 +185,10 @@ def test_protocol_has_the_limits_as_they_are() -> None:
         ("lifecycle", f"Up to {FEW_UNSYNCED} files and folders"),
         ("lifecycle", f"Bodies over {config.SMALL_BODY_BYTES // config.KIB} KiB"),
         ("operations", f"up to {SHUTDOWN_SECONDS:g} seconds"),
-        ("operations", f"every {RELIST_SECONDS:g} seconds"),
-        ("operations", f"below {MIN_FREE_INODES} of them"),
-        ("operations", f"scans every {MoverConfig(Path(), Path()).rescan_seconds:g} seconds, or"),
-        ("operations", f"or after {NETWORK_SCAN_PAUSE_FACTOR} times as long"),
+        ("storage", f"every {RELIST_SECONDS:g} seconds"),
+        ("storage", f"below {MIN_FREE_INODES} of them"),
+        ("storage", f"scans every {MoverConfig(Path(), Path()).rescan_seconds:g} seconds, or"),
+        ("storage", f"or after {NETWORK_SCAN_PAUSE_FACTOR} times as long"),
         ("lifecycle", f"up to {MAX_STORED_PROPERTIES_BYTES // config.MIB} MiB of them"),
         ("protocol", f"longer ones, up to {MAX_STORED_PROPERTIES_BYTES // config.MIB} MiB"),
         ("protocol", f"{STANDALONE_KEEP_SECONDS:g} seconds with `mq --standalone`"),
@@ -246,16 +243,20 @@ def anchors_of(document: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/operations.md", "docs/client.md"])
+@pytest.mark.parametrize("document", ["README.md", "docs/access.md", "docs/client.md"])
 def test_a_recipe_that_writes_a_token_lets_nobody_else_read_it(document: str) -> None:
     blocks = re.findall(r"^```sh\n(.*?)^```", (REPOSITORY / document).read_text(), re.M | re.S)
     writing = [block for block in blocks if re.search(r"> \S*token\b", block)]
 
     assert [block for block in writing if not block.startswith("umask 077\n")] == []
-    assert bool(writing) is (document == "docs/operations.md")
+    assert bool(writing) is (document == "docs/access.md")
 
 
-@pytest.mark.parametrize("name", ["lifecycle", "operations", "protocol", "reliability", "spark"])
+@pytest.mark.parametrize(
+    "name",
+    ["access", "backup", "deploy", "lifecycle", "operations", "protocol", "reliability", "spark",
+     "storage"],
+)  # fmt: skip
 def test_a_long_document_begins_with_its_sections(name: str) -> None:
     head, _, rest = (REPOSITORY / "docs" / f"{name}.md").read_text().partition("\n## ")
     sections = re.findall(r"^## (.*)$", f"## {rest}", re.MULTILINE)

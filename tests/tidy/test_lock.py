@@ -83,12 +83,17 @@ def test_no_address_stands_in_it(text: str) -> None:
 def recipes() -> dict[str, str]:
     """Everything that installs MQ for its users, by the place where it is written."""
     makefile = (REPOSITORY / "Makefile").read_text()
-    operations = (REPOSITORY / "docs" / "operations.md").read_text()
     return {
         "Makefile": makefile.partition("\n$(VENV)/installed: ")[2].partition("\n\n")[0],
         "Dockerfile": (REPOSITORY / "Dockerfile").read_text(),
-        "docs/operations.md": "\n".join(re.findall(r"^```sh\n(.*?)^```", operations, re.M | re.S)),
+        "docs/operations.md": shell_blocks("operations"),
+        "docs/deploy.md": shell_blocks("deploy"),
     }
+
+
+def shell_blocks(document: str) -> str:
+    text = (REPOSITORY / "docs" / f"{document}.md").read_text()
+    return "\n".join(re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S))
 
 
 @pytest.mark.parametrize("place", recipes())

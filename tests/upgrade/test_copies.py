@@ -1,4 +1,4 @@
-"""A live root is copied, and the copy opened beside the original: what docs/operations.md says of
+"""A live root is copied, and the copy opened beside the original: what docs/backup.md says of
 each way. No request is under way at the moment of the copy, except where the processes are stopped
 for it."""
 

@@ -1,7 +1,7 @@
 """What the documents allow, written once more: each function says whether a text is right.
 
 Nothing of the product is called here. Names are from docs/lifecycle.md, settings, parameters,
-headers and lines from docs/protocol.md, tokens from docs/operations.md, SQS from docs/sqs.md.
+headers and lines from docs/protocol.md, tokens from docs/access.md, SQS from docs/sqs.md.
 """
 
 from __future__ import annotations

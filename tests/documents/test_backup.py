@@ -1,4 +1,4 @@
-"""The recipes of docs/operations.md that no other test runs."""
+"""The recipes of docs/backup.md that no other test runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mq.client import Client
 from tests.support.processes import Server
 from tests.support.sources import REPOSITORY
 
-DOCUMENT = (REPOSITORY / "docs" / "operations.md").read_text()
+DOCUMENT = (REPOSITORY / "docs" / "backup.md").read_text()
 BRING_BACK = DOCUMENT.partition("<!-- bring back -->\n```sh\n")[2].partition("```")[0]
 
 
