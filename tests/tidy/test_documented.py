@@ -255,7 +255,7 @@ def test_a_recipe_that_writes_a_token_lets_nobody_else_read_it(document: str) ->
 @pytest.mark.parametrize(
     "name",
     ["access", "backup", "deploy", "lifecycle", "operations", "protocol", "reliability", "spark",
-     "storage"],
+     "sqs", "storage"],
 )  # fmt: skip
 def test_a_long_document_begins_with_its_sections(name: str) -> None:
     head, _, rest = (REPOSITORY / "docs" / f"{name}.md").read_text().partition("\n## ")
