@@ -39,8 +39,8 @@ from mq.spool.queue.queues import make_queue
 from mq.spool.root import open_root
 from mq.store.context import Workspace
 from mq.store.publishing.publish import Draft, publish
-from mq_sqs.packing import kept_texts, trailer_of
-from mq_sqs.properties import DEDUPLICATION_ID, GROUP_ID
+from mq_sqs.messages.packing import kept_texts, trailer_of
+from mq_sqs.messages.properties import DEDUPLICATION_ID, GROUP_ID
 
 _SHALLOW = 1000
 _BODY = "x" * 100

@@ -16,7 +16,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from mq.config import SMALL_BODY_BYTES
 from mq.web.known_heads import HeadMemory, whole_head
-from mq_sqs.last_signed import LastSigned
+from mq_sqs.signing.last_signed import LastSigned
 
 MAX_CALL_HEAD_BYTES = 2048
 

@@ -22,12 +22,12 @@ from mq.spool.queue.queue_settings import QueueSettings
 from mq.store.receiving.received_message import Received
 from mq.store.store import Store
 from mq.web.tokens import KnownToken
-from mq_sqs.addresses import Addressing
 from mq_sqs.faults import INVALID_PARAMETER_VALUE, SQSError
 from mq_sqs.fifo.service import FifoService
-from mq_sqs.move_tasks import MoveTasks
 from mq_sqs.protocol import Values
-from mq_sqs.queue_attributes import number_of
+from mq_sqs.queues.addresses import Addressing
+from mq_sqs.queues.queue_attributes import number_of
+from mq_sqs.tasks.move_tasks import MoveTasks
 
 _MAX_KNOWN_QUEUES = 10_000
 

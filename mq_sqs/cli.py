@@ -14,7 +14,7 @@ from mq.command.running import exit_codes_text, run
 from mq.config import Address
 from mq.daemon.cli import server_config
 from mq.daemon.shared_flags import client_flags, store_flags
-from mq_sqs.addresses import Addressing
+from mq_sqs.queues.addresses import Addressing
 
 DEFAULT_PORT = 9324
 DEFAULT_ADMIN = Address("127.0.0.1", 9325)

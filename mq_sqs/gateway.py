@@ -26,9 +26,7 @@ from mq.web.parameters import path_and_query
 from mq.web.presence import send_if_half_closed
 from mq.web.quick_connection import raise_handed_over, start_of
 from mq.web.tokens import KnownToken
-from mq_sqs.addresses import Addressing
 from mq_sqs.calls import Operations, SqsCall, make_request_id
-from mq_sqs.canonical import RequestHead
 from mq_sqs.faults import (
     INTERNAL_ERROR,
     INVALID_ACTION,
@@ -43,8 +41,10 @@ from mq_sqs.operations.refusing import REFUSED, refuse
 from mq_sqs.protocol import Dialect, SqsRequest
 from mq_sqs.protocol.json import JsonDialect
 from mq_sqs.protocol.query import QueryDialect
+from mq_sqs.queues.addresses import Addressing
 from mq_sqs.quick import QuickCalls
-from mq_sqs.signatures import Signatures
+from mq_sqs.signing.canonical import RequestHead
+from mq_sqs.signing.signatures import Signatures
 
 log = structlog.get_logger(__name__)
 

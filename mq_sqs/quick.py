@@ -26,16 +26,16 @@ from mq.web.parameters import BareHead
 from mq.web.quick import is_plain, whole_body
 from mq.web.quick_connection import Parsed, QuickConnection
 from mq.web.tokens import KnownToken, Scope
-from mq_sqs.addresses import queue_of_url
 from mq_sqs.call_heads import CallHead, CallHeads
 from mq_sqs.calls import Begun, Operations, make_request_id
-from mq_sqs.canonical import RequestHead
 from mq_sqs.faults import SQSError
 from mq_sqs.operations.receipts import begin_delete, begin_delete_batch
 from mq_sqs.operations.sending import TRACE_ID, begin_send
 from mq_sqs.protocol import SqsRequest, Values
 from mq_sqs.protocol.json import TARGET, JsonDialect
-from mq_sqs.signatures import Signatures
+from mq_sqs.queues.addresses import queue_of_url
+from mq_sqs.signing.canonical import RequestHead
+from mq_sqs.signing.signatures import Signatures
 
 _TARGET, _CODING = istr("X-Amz-Target"), istr("Content-Encoding")
 

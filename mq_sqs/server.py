@@ -10,10 +10,10 @@ from mq.daemon.server import Front, FrontMaker
 from mq.errors import ExitCode, StartRefused, StoreUnavailable
 from mq.store.store import Store
 from mq.web.http_server import HttpServer
-from mq_sqs.addresses import Addressing
 from mq_sqs.gateway import Gateway
-from mq_sqs.signatures import Signatures
-from mq_sqs.signing_keys import SigningKeys
+from mq_sqs.queues.addresses import Addressing
+from mq_sqs.signing.signatures import Signatures
+from mq_sqs.signing.signing_keys import SigningKeys
 
 
 def front_maker(config: ServerConfig, addressing: Addressing) -> FrontMaker:

@@ -28,7 +28,7 @@ from mq.spool.message.seal import NO_LEASE, due_ns, unless_unreadable
 from mq.spool.message.trailer import read_properties
 from mq.spool.queue.leftovers import Leftovers
 from mq_sqs.fifo.groups import Hiding
-from mq_sqs.properties import DEDUPLICATION_ID, GROUP_ID, system_of
+from mq_sqs.messages.properties import DEDUPLICATION_ID, GROUP_ID, system_of
 
 T = TypeVar("T")
 

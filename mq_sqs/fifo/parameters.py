@@ -10,7 +10,7 @@ from mq.names import is_server_id
 from mq.spool.queue.queue_settings import QueueSettings
 from mq_sqs.faults import INVALID_PARAMETER_VALUE, SQSError, missing
 from mq_sqs.fifo.attributes import is_content_based
-from mq_sqs.properties import DEDUPLICATION_ID, GROUP_ID
+from mq_sqs.messages.properties import DEDUPLICATION_ID, GROUP_ID
 from mq_sqs.protocol import Values
 
 SEQUENCE_NUMBER = "SequenceNumber"

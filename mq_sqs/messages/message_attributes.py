@@ -1,5 +1,5 @@
 """Attributes of a message: which are allowed, how many bytes they count, and their MD5.
-`mq_sqs.packing` finds all of it in one pass over what a client sends.
+`mq_sqs.messages.packing` finds all of it in one pass over what a client sends.
 
 The MD5 covers each attribute in the order of the names: name, type and value, each after its length
 in four bytes, and the value also after a byte that tells text (1) from binary (2).
@@ -13,8 +13,8 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from mq_sqs.digests import md5_in_hex
 from mq_sqs.faults import INVALID_PARAMETER_VALUE, SQSError, SqsFault
+from mq_sqs.messages.digests import md5_in_hex
 
 MAX_ATTRIBUTES = 10
 

@@ -1,8 +1,8 @@
 """Attributes of a message on their way in: checked, measured, hashed and brought into the form that
 is kept, in one pass.
 
-They are kept in the trailer of the message, as the properties that `mq_sqs.properties` reads. Each
-is JSON within a string of JSON.
+They are kept in the trailer of the message, as the properties that `mq_sqs.messages.properties`
+reads. Each is JSON within a string of JSON.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import orjson
 
 from mq.properties import MAX_STORED_PROPERTIES_BYTES, Properties, require_size
 from mq.spool.message.trailer import NO_TRAILER
-from mq_sqs.digests import md5_in_hex
-from mq_sqs.message_attributes import (
+from mq_sqs.messages.digests import md5_in_hex
+from mq_sqs.messages.message_attributes import (
     BYTES_AROUND,
     TRACE_HEADER,
     Attributes,
@@ -31,7 +31,7 @@ from mq_sqs.message_attributes import (
     head_of,
     wrong,
 )
-from mq_sqs.properties import ATTRIBUTES, SYSTEM
+from mq_sqs.messages.properties import ATTRIBUTES, SYSTEM
 
 _KNOWN_HEADS = 1024
 """Names with types that are not looked at again: programs have few."""

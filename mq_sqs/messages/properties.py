@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from mq.properties import Properties
-from mq_sqs.message_attributes import is_text
+from mq_sqs.messages.message_attributes import is_text
 
 ATTRIBUTES = "x-meta-sqs-attributes"
 SYSTEM = "x-meta-sqs-system"

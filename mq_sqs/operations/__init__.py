@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from mq.names import QueueName
 from mq.web.tokens import Scope
-from mq_sqs.addresses import queue_of_name, queue_of_url, queue_to_make
 from mq_sqs.calls import Operations, Result, SqsCall
 from mq_sqs.operations import move_tasks, queues, receipts, receiving, sending
 from mq_sqs.protocol import Values
+from mq_sqs.queues.addresses import queue_of_name, queue_of_url, queue_to_make
 
 Run = Callable[[Operations, SqsCall, Any], Awaitable[Result]]
 

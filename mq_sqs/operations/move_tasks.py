@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from mq.errors import InvalidRequest, QueueNotFound
 from mq.names import DEAD_SUFFIX, QueueName, is_fifo
 from mq.web.tokens import Scope
-from mq_sqs.addresses import queue_of_arn
 from mq_sqs.calls import Operations, Result, SqsCall
 from mq_sqs.faults import (
     INVALID_PARAMETER_VALUE,
@@ -21,10 +20,11 @@ from mq_sqs.faults import (
     UNSUPPORTED_OPERATION,
     SQSError,
 )
-from mq_sqs.move_tasks import MAX_TASKS
 from mq_sqs.operations.queues import dead_letter_sources
 from mq_sqs.protocol import Values
-from mq_sqs.task_notes import MoveTask, TaskStatus, tasks_of
+from mq_sqs.queues.addresses import queue_of_arn
+from mq_sqs.tasks.move_tasks import MAX_TASKS
+from mq_sqs.tasks.task_notes import MoveTask, TaskStatus, tasks_of
 
 MAX_RATE = 500
 

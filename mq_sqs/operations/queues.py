@@ -23,7 +23,7 @@ from mq_sqs.faults import (
     unknown_attribute,
 )
 from mq_sqs.fifo.attributes import check_together, check_type
-from mq_sqs.queue_attributes import (
+from mq_sqs.queues.queue_attributes import (
     COUNTS,
     CREATED,
     KNOWN,
@@ -33,13 +33,13 @@ from mq_sqs.queue_attributes import (
     changes_of,
     find_conflict,
 )
-from mq_sqs.redrive_policies import (
+from mq_sqs.queues.redrive_policies import (
     dead_letter_sources_in,
     may_redrive,
     read_redrive_policy,
     wrong_redrive,
 )
-from mq_sqs.tags import MAX_TAGS, tag_changes, tags_of, untag_changes
+from mq_sqs.queues.tags import MAX_TAGS, tag_changes, tags_of, untag_changes
 
 _MAX_RESULTS = 1000
 

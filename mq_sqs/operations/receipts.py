@@ -20,7 +20,7 @@ from mq_sqs.faults import (
     missing,
     translate,
 )
-from mq_sqs.handles import LeasedMessage, make_handle, read_handle
+from mq_sqs.messages.handles import LeasedMessage, make_handle, read_handle
 from mq_sqs.operations.batches import answer_batch, check_entries
 from mq_sqs.protocol import Values
 

@@ -12,13 +12,12 @@ from mq.names import QueueName, is_fifo
 from mq.store.receiving.fetches import LongPoll
 from mq.store.receiving.received_message import Received
 from mq.web.presence import unless_client_leaves
-from mq_sqs.addresses import Addressing
 from mq_sqs.calls import Operations, Result, SqsCall
-from mq_sqs.digests import md5_in_hex
 from mq_sqs.faults import unknown_attribute
 from mq_sqs.fifo.parameters import SEQUENCE_NUMBER, read_attempt_id, sequence_number
-from mq_sqs.handles import make_handle
-from mq_sqs.message_attributes import (
+from mq_sqs.messages.digests import md5_in_hex
+from mq_sqs.messages.handles import make_handle
+from mq_sqs.messages.message_attributes import (
     TRACE_HEADER,
     Choice,
     choice_of,
@@ -26,9 +25,10 @@ from mq_sqs.message_attributes import (
     is_usual_text,
     md5_of,
 )
+from mq_sqs.messages.properties import DEDUPLICATION_ID, GROUP_ID, attributes_of, system_of
 from mq_sqs.operations.batches import MAX_ENTRIES
-from mq_sqs.properties import DEDUPLICATION_ID, GROUP_ID, attributes_of, system_of
-from mq_sqs.queue_attributes import KNOWN
+from mq_sqs.queues.addresses import Addressing
+from mq_sqs.queues.queue_attributes import KNOWN
 
 _MAX_WAIT_SECONDS = 20
 _MAX_VISIBILITY_SECONDS = 43_200

@@ -15,7 +15,6 @@ from mq.spool.message.trailer import NO_TRAILER
 from mq.spool.queue.queue_settings import QueueSettings
 from mq.store.publishing.publish import Draft, Entry, Published
 from mq_sqs.calls import Begun, Operations, Result, SqsCall, check_number
-from mq_sqs.digests import md5_in_hex
 from mq_sqs.faults import (
     BATCH_REQUEST_TOO_LONG,
     INVALID_MESSAGE_CONTENTS,
@@ -35,9 +34,9 @@ from mq_sqs.fifo.parameters import (
     sequence_number,
 )
 from mq_sqs.fifo.publishing import OrderedDraft
-from mq_sqs.message_attributes import TRACE_HEADER, check_text, is_text, size_of
-from mq_sqs.operations.batches import answer_batch, check_entries
-from mq_sqs.packing import (
+from mq_sqs.messages.digests import md5_in_hex
+from mq_sqs.messages.message_attributes import TRACE_HEADER, check_text, is_text, size_of
+from mq_sqs.messages.packing import (
     NO_ATTRIBUTES,
     kept_texts,
     pack_attributes,
@@ -45,9 +44,10 @@ from mq_sqs.packing import (
     properties_in,
     trailer_of,
 )
-from mq_sqs.properties import DEDUPLICATION_ID, GROUP_ID
+from mq_sqs.messages.properties import DEDUPLICATION_ID, GROUP_ID
+from mq_sqs.operations.batches import answer_batch, check_entries
 from mq_sqs.protocol import Values
-from mq_sqs.queue_attributes import MAX_MESSAGE_BYTES, message_limit
+from mq_sqs.queues.queue_attributes import MAX_MESSAGE_BYTES, message_limit
 
 TRACE_ID = "x-amzn-trace-id"
 """The header whose value messages without an `AWSTraceHeader` get as theirs."""

@@ -25,7 +25,7 @@ from mq_sqs.faults import (
     SQSError,
     missing,
 )
-from mq_sqs.message_attributes import is_text
+from mq_sqs.messages.message_attributes import is_text
 from mq_sqs.model import OPERATIONS, ListOf, MapOf, Scalar, Shape, Structure, complete
 from mq_sqs.protocol import SqsRequest, Values
 

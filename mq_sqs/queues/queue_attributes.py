@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from mq.names import QueueName, is_fifo
 from mq.spool.queue.queue_settings import QueueSettings
-from mq_sqs.addresses import Addressing
 from mq_sqs.faults import unknown_attribute, wrong_value
 from mq_sqs.fifo.attributes import FIFO_ATTRIBUTES, fifo_attributes_of, fifo_changes
-from mq_sqs.redrive_policies import (
+from mq_sqs.queues.addresses import Addressing
+from mq_sqs.queues.redrive_policies import (
     ALLOW_NOTE,
     REDRIVE,
     REDRIVE_ALLOW,

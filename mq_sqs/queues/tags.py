@@ -8,7 +8,7 @@ from urllib.parse import quote, unquote
 
 from mq.spool.queue.queue_settings import QueueSettings
 from mq_sqs.faults import INVALID_PARAMETER_VALUE, SQSError
-from mq_sqs.message_attributes import is_text
+from mq_sqs.messages.message_attributes import is_text
 
 MAX_TAGS = 50
 _MAX_KEY_CHARACTERS = 128

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from mq.web.tokens import KnownToken
-from mq_sqs.canonical import canonical_texts
-from mq_sqs.signatures import CONTENT_HASH, Signature, Signatures
+from mq_sqs.signing.canonical import canonical_texts
+from mq_sqs.signing.signatures import CONTENT_HASH, Signature, Signatures
 
 _AUTHORIZATION = "authorization"
 _EACH_ITS_OWN = frozenset({"amz-sdk-invocation-id", "amz-sdk-request", "x-amzn-trace-id"})

@@ -13,8 +13,8 @@ from urllib.parse import unquote
 
 from multidict import CIMultiDictProxy, istr
 
-from mq_sqs.canonical import SIGNATURE_FIELD
 from mq_sqs.faults import INCOMPLETE_SIGNATURE, SIGNATURE_DOES_NOT_MATCH, SQSError
+from mq_sqs.signing.canonical import SIGNATURE_FIELD
 
 ALGORITHM = "AWS4-HMAC-SHA256"
 DATE_FORMAT = "%Y%m%dT%H%M%SZ"

@@ -19,14 +19,14 @@ from typing import NamedTuple
 from multidict import CIMultiDictProxy, istr
 
 from mq.web.tokens import KnownToken
-from mq_sqs.canonical import RequestHead, canonical_texts
 from mq_sqs.faults import (
     MISSING_AUTHENTICATION_TOKEN,
     REQUEST_EXPIRED,
     SIGNATURE_DOES_NOT_MATCH,
     SQSError,
 )
-from mq_sqs.signature_fields import (
+from mq_sqs.signing.canonical import RequestHead, canonical_texts
+from mq_sqs.signing.signature_fields import (
     ALGORITHM,
     DATE_FORMAT,
     KNOWN_TEXTS,
@@ -39,7 +39,7 @@ from mq_sqs.signature_fields import (
     read_signing_time,
     signing_time_of,
 )
-from mq_sqs.signing_keys import SigningKey, SigningKeys
+from mq_sqs.signing.signing_keys import SigningKey, SigningKeys
 
 MAX_CLOCK_DIFFERENCE_SECONDS = 900
 MAX_PRESIGNED_SECONDS = 604_800

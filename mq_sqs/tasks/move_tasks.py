@@ -28,8 +28,8 @@ from mq.store.context import Workspace
 from mq.store.store import Store
 from mq_sqs.faults import QUEUE_DOES_NOT_EXIST
 from mq_sqs.fifo.service import MAX_READING_SECONDS, FifoService
-from mq_sqs.move_chunks import Chunk, Chunks
-from mq_sqs.task_notes import (
+from mq_sqs.tasks.move_chunks import Chunk, Chunks
+from mq_sqs.tasks.task_notes import (
     TASK_CANCELLED,
     MoveTask,
     TaskStatus,

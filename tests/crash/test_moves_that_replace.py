@@ -19,7 +19,8 @@ from mq.store.publishing import batch, filling, own_id, twins
 from mq.store.receiving import lease
 from mq.store.removing import remove
 from mq_mover import mover
-from mq_sqs import fifo, move_chunks, move_tasks
+from mq_sqs import fifo
+from mq_sqs.tasks import move_chunks, move_tasks
 from tests.crash.enumeration.interference import Occupied
 from tests.crash.enumeration.rows import ROWS
 from tests.crash.enumeration.sight import Run, Sight

@@ -21,7 +21,8 @@ from mq.store.receiving import lease, lease_each, receive, reservations, taking
 from mq.store.removing import remove, remove_under_lease
 from mq.web import downloads
 from mq_mover import mover
-from mq_sqs import fifo, move_tasks
+from mq_sqs import fifo
+from mq_sqs.tasks import move_tasks
 from pyspark_mq import by_url, pipeline
 from tests.crash.enumeration.duels import DUELS, LAST_STEP
 from tests.crash.enumeration.interference import Interference, WithoutLock
@@ -117,7 +118,7 @@ NOT_RUN_HERE = {
     name_of(redelivery._locked_id): "ids of dead letters: tests/spool/test_redelivery.py",
     name_of(expiry): "messages that expire: tests/store/test_expiry.py",
     name_of(fifo): "FIFO queues of the gateway: tests/sqs/fifo",
-    name_of(move_tasks): "move tasks of SQS: tests/sqs/test_move_tasks.py",
+    name_of(move_tasks): "move tasks of SQS: tests/sqs/tasks/test_move_tasks.py",
     name_of(staging): "Spark's sink: tests/spark",
     name_of(transactions): "Spark's sink: tests/spark",
     name_of(jobs): "Spark's sink: tests/spark",

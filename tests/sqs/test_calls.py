@@ -16,9 +16,9 @@ from mq.spool.queue.known_settings import SETTINGS_LOOK_SECONDS
 from mq.spool.queue.queue_settings import QueueSettings
 from mq.store.store import Store
 from mq_sqs import calls
-from mq_sqs.addresses import Addressing
 from mq_sqs.calls import Operations
 from mq_sqs.operations.queues import dead_letter_sources
+from mq_sqs.queues.addresses import Addressing
 from tests.support.stores import ORDERS, store_on
 
 NOWHERE = QueueName("nowhere")

@@ -16,10 +16,10 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from mq.store.store import Store
 from mq.web.answers import Answer
 from mq_sqs import faults, gateway
-from mq_sqs.addresses import Addressing
 from mq_sqs.faults import SQSError, SqsFault
 from mq_sqs.protocol.json import JsonDialect
 from mq_sqs.protocol.query import QueryDialect
+from mq_sqs.queues.addresses import Addressing
 from tests.support.gateways import Told, ask_both, ask_json, send, text_in
 from tests.support.processes import Server
 from tests.support.signers import Sent, sign

@@ -8,11 +8,12 @@ import pytest
 from botocore.model import ListShape, MapShape, ServiceModel, Shape, StructureShape
 from botocore.session import get_session
 
-from mq_sqs import faults, queue_attributes
+from mq_sqs import faults
 from mq_sqs.faults import SqsFault
 from mq_sqs.model import OPERATIONS, ListOf, MapOf, Structure
 from mq_sqs.operations import HANDLERS
 from mq_sqs.operations.refusing import REFUSED
+from mq_sqs.queues import queue_attributes
 from tests.support.sources import read_table
 
 NUMBERS = {"integer", "long"}

@@ -19,8 +19,8 @@ from mq.store.store import Store
 from mq_mover.mover import Mover
 from mq_sqs.fifo.publishing import OrderedDraft
 from mq_sqs.fifo.service import FifoService
-from mq_sqs.packing import kept_texts, trailer_of
-from mq_sqs.properties import DEDUPLICATION_ID, GROUP_ID
+from mq_sqs.messages.packing import kept_texts, trailer_of
+from mq_sqs.messages.properties import DEDUPLICATION_ID, GROUP_ID
 from tests.support.messages import names_in
 from tests.support.stores import LONG_SECONDS
 from tests.support.submits import answered

@@ -14,7 +14,7 @@ import boto3
 from botocore.config import Config
 
 from mq.names import MessageId, QueueName
-from mq_sqs.handles import make_handle
+from mq_sqs.messages.handles import make_handle
 from tests.support.processes import Server
 
 NAMESPACE = "{http://queue.amazonaws.com/doc/2012-11-05/}"

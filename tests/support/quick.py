@@ -14,9 +14,10 @@ PLACES = (
     "tests/disk/",
     "tests/ctl/ways/test_inspect", "tests/ctl/test_visit", "tests/fsck/", "tests/http/test_bodies",
     "tests/http/test_parameters", "tests/http/test_quick_", "tests/http/test_routes",
-    "tests/lines/", "tests/mover/", "tests/reaper/", "tests/spool/", "tests/sqs/test_addresses",
-    "tests/sqs/test_handles", "tests/sqs/test_message_", "tests/sqs/test_model",
-    "tests/sqs/test_queue_", "tests/store/", "tests/tidy/",
+    "tests/lines/", "tests/mover/", "tests/reaper/", "tests/spool/",
+    "tests/sqs/messages/test_handles", "tests/sqs/messages/test_message_",
+    "tests/sqs/queues/test_addresses", "tests/sqs/queues/test_queue_", "tests/sqs/test_model",
+    "tests/store/", "tests/tidy/",
     "tests/vsqs/",
 )  # fmt: skip
 """Elsewhere nearly every test starts a process, or takes long."""

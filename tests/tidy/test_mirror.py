@@ -94,7 +94,7 @@ ELSEWHERE = {
     "sqs/fifo/test_loading.py": "mq_sqs/fifo/fifo_queue mq_sqs/fifo/using",
     "sqs/fifo/test_sending.py": "mq_sqs/fifo/parameters",
     "sqs/test_faults.py": "mq_sqs/operations/refusing",
-    "sqs/test_signatures.py": "mq_sqs/signature_fields",
+    "sqs/signing/test_signatures.py": "mq_sqs/signing/signature_fields",
     "store/index/test_ready_queues.py": "mq/store/indexing",
     "store/test_maintenance.py": "mq/store/opening",
     "store/test_open_files.py": "mq/store/bodies",

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import strategies as st
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from mq_sqs.addresses import queue_of_arn, queue_of_url, queue_to_make
 from mq_sqs.faults import SQSError
+from mq_sqs.messages.packing import pack_attributes
 from mq_sqs.model import OPERATIONS
 from mq_sqs.operations.batches import check_entries
-from mq_sqs.packing import pack_attributes
 from mq_sqs.protocol import SqsRequest, Values
 from mq_sqs.protocol.json import JsonDialect
 from mq_sqs.protocol.query import QueryDialect
+from mq_sqs.queues.addresses import queue_of_arn, queue_of_url, queue_to_make
 from tests.crash.fuzz import sqs_grammar as right
 from tests.crash.fuzz.drawing import ANY_TEXT, edited, nearly
 from tests.crash.fuzz.grammar import is_queue

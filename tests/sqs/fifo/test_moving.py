@@ -11,8 +11,8 @@ from mq.errors import QueueNotFound
 from mq.names import MessageId, QueueName
 from mq.store.moving.redrive import Redriven
 from mq_sqs.fifo.moving import OrderedMove
-from mq_sqs.move_tasks import MoveTasks
-from mq_sqs.task_notes import TaskStatus, tasks_of
+from mq_sqs.tasks.move_tasks import MoveTasks
+from mq_sqs.tasks.task_notes import TaskStatus, tasks_of
 from tests.support.fifo import DEAD_LINE, LINE, FifoLine, bodies_of, fifo_on
 from tests.support.messages import names_in
 from tests.support.stores import eventually
@@ -229,7 +229,7 @@ async def test_a_task_moves_all_that_were_there(root: Path) -> None:
 async def test_a_task_waits_while_a_queue_is_full(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mq_sqs.move_tasks.RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("mq_sqs.tasks.move_tasks.RETRY_SECONDS", 0.01)
     async with fifo_on(root) as line:
         await bury(line, *((str(number), "a") for number in range(6)))
         await line.store.change_settings(LINE, {"max-messages": "2", "max-receives": ""})
@@ -252,7 +252,7 @@ async def test_a_task_waits_while_a_queue_is_full(
 async def test_a_task_looks_once_more_at_a_group_whose_first_message_was_held(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mq_sqs.move_chunks.LOOK_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr("mq_sqs.tasks.move_chunks.LOOK_AGAIN_SECONDS", 0.0)
     async with fifo_on(root) as line:
         await bury(line, ("1", "a"), ("2", "a"), ("3", "b"))
         await line.store.change_settings(LINE, {"max-receives": ""})

@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 
-from mq_sqs.digests import md5_in_hex
+from mq_sqs.messages.digests import md5_in_hex
 
 
 @pytest.mark.parametrize("length", [0, 1, 63, 64, 65, 255, 256, 257, 2047, 2048, 2049, 100_000])

@@ -8,7 +8,7 @@ import pytest
 
 from mq.names import MessageId, QueueName
 from mq_sqs.faults import RECEIPT_HANDLE_IS_INVALID, SQSError
-from mq_sqs.handles import LeasedMessage, make_handle, read_handle
+from mq_sqs.messages.handles import LeasedMessage, make_handle, read_handle
 
 ORDERS = QueueName("orders")
 ID = MessageId("01a1fcfc-2d8b-7793-aa0c-b8e761dfed12")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mq_sqs.faults import SQSError
-from mq_sqs.message_attributes import (
+from mq_sqs.messages.message_attributes import (
     check_name,
     check_number,
     check_text,

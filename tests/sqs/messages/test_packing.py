@@ -13,15 +13,15 @@ from mq.errors import PropertiesTooLarge
 from mq.properties import MAX_STORED_PROPERTIES_BYTES
 from mq.spool.message.trailer import pack_trailer
 from mq_sqs.faults import SQSError
-from mq_sqs.message_attributes import is_text, md5_of, size_of
-from mq_sqs.packing import (
+from mq_sqs.messages.message_attributes import is_text, md5_of, size_of
+from mq_sqs.messages.packing import (
     kept_texts,
     pack_attributes,
     pack_system_attributes,
     properties_in,
     trailer_of,
 )
-from mq_sqs.properties import ATTRIBUTES, attributes_of, system_of
+from mq_sqs.messages.properties import ATTRIBUTES, attributes_of, system_of
 
 CITY: dict[str, Any] = {"DataType": "String", "StringValue": "Any City"}
 GREETING: dict[str, Any] = {"DataType": "Binary", "BinaryValue": b"Hello, World!"}

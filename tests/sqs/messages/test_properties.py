@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mq_sqs.properties import ATTRIBUTES, SYSTEM, attributes_of, system_of
+from mq_sqs.messages.properties import ATTRIBUTES, SYSTEM, attributes_of, system_of
 
 
 def test_a_message_without_attributes_has_none() -> None:

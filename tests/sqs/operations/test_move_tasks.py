@@ -11,7 +11,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from mq.spool.queue.settings_file import MAX_SETTINGS_BYTES
-from mq_sqs.task_notes import MoveTask, TaskStatus
+from mq_sqs.tasks.task_notes import MoveTask, TaskStatus
 from tests.support.gateways import ask_both, make_url, name_of
 from tests.support.processes import Server, wait_until
 

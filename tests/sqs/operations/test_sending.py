@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from mq_sqs.message_attributes import md5_of
+from mq_sqs.messages.message_attributes import md5_of
 from tests.support.gateways import ask_json, make_url, name_of
 from tests.support.processes import Server
 

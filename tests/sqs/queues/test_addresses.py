@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from mq.names import QueueName
-from mq_sqs.addresses import (
+from mq_sqs.faults import SQSError
+from mq_sqs.queues.addresses import (
     Addressing,
     queue_of_arn,
     queue_of_name,
     queue_of_url,
     queue_to_make,
 )
-from mq_sqs.faults import SQSError
 
 ORDERS = QueueName("orders")
 

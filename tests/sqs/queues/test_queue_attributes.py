@@ -8,15 +8,15 @@ import pytest
 
 from mq.names import QueueName
 from mq.spool.queue.queue_settings import NO_SETTINGS, QueueSettings, change, parse_settings
-from mq_sqs.addresses import Addressing
 from mq_sqs.faults import SQSError
-from mq_sqs.queue_attributes import (
+from mq_sqs.queues.addresses import Addressing
+from mq_sqs.queues.queue_attributes import (
     attributes_of,
     changes_of,
     find_conflict,
     number_of,
 )
-from mq_sqs.redrive_policies import DeadLetters, dead_letters_of
+from mq_sqs.queues.redrive_policies import DeadLetters, dead_letters_of
 
 ORDERS = QueueName("orders")
 ARN = "arn:aws:sqs:us-east-1:000000000000:"

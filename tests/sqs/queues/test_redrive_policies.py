@@ -9,8 +9,8 @@ import pytest
 from mq.names import QueueName
 from mq.spool.queue.queue_settings import NO_SETTINGS, QueueSettings, change
 from mq_sqs.faults import SQSError
-from mq_sqs.queue_attributes import changes_of
-from mq_sqs.redrive_policies import DeadLetters, may_redrive, read_redrive_policy
+from mq_sqs.queues.queue_attributes import changes_of
+from mq_sqs.queues.redrive_policies import DeadLetters, may_redrive, read_redrive_policy
 
 ORDERS = QueueName("orders")
 ARN = "arn:aws:sqs:us-east-1:000000000000:"

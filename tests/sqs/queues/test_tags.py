@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from mq.names import QueueName
 from mq.spool.queue.queue_settings import NO_SETTINGS, change, parse_settings
 from mq_sqs.faults import SQSError
-from mq_sqs.message_attributes import is_text
-from mq_sqs.tags import tag_changes, tags_of, untag_changes
+from mq_sqs.messages.message_attributes import is_text
+from mq_sqs.queues.tags import tag_changes, tags_of, untag_changes
 
 ORDERS = QueueName("orders")
 

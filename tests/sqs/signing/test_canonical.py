@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from mq_sqs.canonical import RequestHead, canonical_path, canonical_texts
+from mq_sqs.signing.canonical import RequestHead, canonical_path, canonical_texts
 
 
 def texts(query: str, headers: CIMultiDict[str] | None = None, *signed: str) -> list[str]:

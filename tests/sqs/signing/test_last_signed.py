@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from multidict import CIMultiDictProxy
 
-from mq_sqs.canonical import RequestHead
 from mq_sqs.faults import SQSError
-from mq_sqs.last_signed import LastSigned
-from mq_sqs.signatures import Signatures
-from mq_sqs.signing_keys import SigningKeys
+from mq_sqs.signing.canonical import RequestHead
+from mq_sqs.signing.last_signed import LastSigned
+from mq_sqs.signing.signatures import Signatures
+from mq_sqs.signing.signing_keys import SigningKeys
 from tests.support.signers import SEND, TOKEN, Sent, sign
 
 OWN = ("authorization", "x-amz-date", "content-length", "amz-sdk-invocation-id")

@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from mq_sqs.canonical import RequestHead
 from mq_sqs.faults import SQSError
-from mq_sqs.signatures import Signatures
-from mq_sqs.signing_keys import SigningKeys
+from mq_sqs.signing.canonical import RequestHead
+from mq_sqs.signing.signatures import Signatures
+from mq_sqs.signing.signing_keys import SigningKeys
 from tests.support.signers import KEY, SEND, TOKEN, Sent, presigned, sign
 
 HASH = "sha256:" + "9f" * 32

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from mq.errors import StartRefused
 from mq_sqs.faults import INVALID_CLIENT_TOKEN_ID, SQSError
-from mq_sqs.signing_keys import SigningKeys
+from mq_sqs.signing.signing_keys import SigningKeys
 
 TOKEN = "Hj0vVt9xkq3mP2sYw8LrBg"
 HASHED = f"sha256:{hashlib.sha256(TOKEN.encode()).hexdigest()}"

@@ -12,9 +12,9 @@ from mq.errors import InvalidRequest
 from mq.names import QueueName
 from mq.store.store import Store
 from mq_sqs.fifo.service import FifoService
-from mq_sqs.move_chunks import Chunk, Chunks
-from mq_sqs.move_tasks import MoveTasks
-from mq_sqs.task_notes import MoveTask, TaskStatus, started_notes, tasks_of
+from mq_sqs.tasks.move_chunks import Chunk, Chunks
+from mq_sqs.tasks.move_tasks import MoveTasks
+from mq_sqs.tasks.task_notes import MoveTask, TaskStatus, started_notes, tasks_of
 from tests.support.stores import ORDERS, eventually, publish, store_on
 
 TARGET = QueueName("target")

@@ -13,7 +13,7 @@ from mq.names import MessageId, QueueName
 from mq.store.moving.move import Moving
 from mq.store.store import Store
 from mq_sqs.fifo.service import FifoService
-from mq_sqs.move_chunks import LOOK_AGAIN_SECONDS, Chunk, Chunks
+from mq_sqs.tasks.move_chunks import LOOK_AGAIN_SECONDS, Chunk, Chunks
 from tests.support.stores import ORDERS, drain, publish, store_on
 
 DEAD = QueueName("failed")
@@ -45,7 +45,7 @@ def held(store: Store, root: Path, message_id: MessageId) -> Iterator[None]:
 async def test_a_message_that_others_held_is_looked_at_once_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_let_go: bool, target: QueueName | None
 ) -> None:
-    monkeypatch.setattr("mq_sqs.move_chunks.LOOK_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr("mq_sqs.tasks.move_chunks.LOOK_AGAIN_SECONDS", 0.0)
     async with store_on(tmp_path) as store:
         ids = await bury(store, 3)
         chunks = Chunks(store, FifoService(store), DEAD, target, clock=lambda: 0.0)
@@ -65,7 +65,7 @@ async def test_a_message_that_others_held_is_looked_at_once_more(
 async def test_a_lone_message_that_others_held_is_moved_once_they_let_it_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: QueueName | None
 ) -> None:
-    monkeypatch.setattr("mq_sqs.move_chunks.LOOK_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr("mq_sqs.tasks.move_chunks.LOOK_AGAIN_SECONDS", 0.0)
     async with store_on(tmp_path) as store:
         ids = await bury(store, 1)
         chunks = Chunks(store, FifoService(store), DEAD, target, clock=lambda: 0.0)

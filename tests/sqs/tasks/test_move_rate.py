@@ -11,8 +11,8 @@ import pytest
 
 from mq.names import QueueName
 from mq_sqs.fifo.service import FifoService
-from mq_sqs.move_tasks import MoveTasks
-from mq_sqs.task_notes import TaskStatus, tasks_of
+from mq_sqs.tasks.move_tasks import MoveTasks
+from mq_sqs.tasks.task_notes import TaskStatus, tasks_of
 from tests.support.stores import ORDERS, eventually, publish, store_on
 
 TARGET = QueueName("target")
@@ -31,9 +31,9 @@ async def test_what_a_task_has_missed_is_not_made_up_for(
         await asyncio.sleep(0)
 
     clock = SimpleNamespace(monotonic=lambda: now, time_ns=time.time_ns)
-    monkeypatch.setattr("mq_sqs.move_tasks.time", clock)
+    monkeypatch.setattr("mq_sqs.tasks.move_tasks.time", clock)
     own = SimpleNamespace(**{**vars(asyncio), "sleep": sleep})
-    monkeypatch.setattr("mq_sqs.move_tasks.asyncio", own)
+    monkeypatch.setattr("mq_sqs.tasks.move_tasks.asyncio", own)
     async with store_on(tmp_path) as store:
         await store.create_queue(TARGET)
         for _ in range(8):
@@ -62,9 +62,9 @@ async def test_what_was_moved_since_the_note_was_written_is_counted(
         await asyncio.Event().wait()
 
     clock = SimpleNamespace(monotonic=lambda: 0.0, time_ns=time.time_ns)
-    monkeypatch.setattr("mq_sqs.move_tasks.time", clock)
+    monkeypatch.setattr("mq_sqs.tasks.move_tasks.time", clock)
     own = SimpleNamespace(**{**vars(asyncio), "sleep": sleep})
-    monkeypatch.setattr("mq_sqs.move_tasks.asyncio", own)
+    monkeypatch.setattr("mq_sqs.tasks.move_tasks.asyncio", own)
     async with store_on(tmp_path) as store:
         await store.create_queue(TARGET)
         for _ in range(3):

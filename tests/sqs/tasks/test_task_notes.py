@@ -8,7 +8,7 @@ import pytest
 
 from mq.names import QueueName
 from mq.spool.queue.queue_settings import QueueSettings
-from mq_sqs.task_notes import TASK_CANCELLED, MoveTask, TaskStatus, active_task, tasks_of
+from mq_sqs.tasks.task_notes import TASK_CANCELLED, MoveTask, TaskStatus, active_task, tasks_of
 
 DONE = MoveTask("a", TaskStatus.FAILED, 1, 2, 3, QueueName("mail"), 10, "because \u00e4")
 RUNNING = MoveTask("b", TaskStatus.RUNNING, 2, 0, 3)
