@@ -20,11 +20,11 @@ from mq.store.background import running
 from mq.store.store import Store
 from mq.web.answers import Answer, Response
 from mq.web.bodies import BodyLimit, body_may_not_come, read_large_body, read_small_body
+from mq.web.connections.presence import send_if_half_closed
+from mq.web.connections.quick_connection import raise_handed_over, start_of
 from mq.web.durations import OTHER, Durations
 from mq.web.origin_policy import OriginPolicy
 from mq.web.parameters import path_and_query
-from mq.web.presence import send_if_half_closed
-from mq.web.quick_connection import raise_handed_over, start_of
 from mq.web.tokens import KnownToken
 from mq_sqs.calls import Operations, SqsCall, make_request_id
 from mq_sqs.faults import (
@@ -63,8 +63,8 @@ class _Arrival(NamedTuple):
 
 
 class Gateway:
-    """The handler for `mq.web.http_server.HttpServer`. Without `signatures` anyone may do
-    anything."""
+    """The handler for `mq.web.connections.http_server.HttpServer`. Without `signatures` anyone may
+    do anything."""
 
     def __init__(
         self,

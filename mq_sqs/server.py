@@ -9,7 +9,7 @@ from mq.config import ServerConfig
 from mq.daemon.server import Front, FrontMaker
 from mq.errors import ExitCode, StartRefused, StoreUnavailable
 from mq.store.store import Store
-from mq.web.http_server import HttpServer
+from mq.web.connections.http_server import HttpServer
 from mq_sqs.gateway import Gateway
 from mq_sqs.queues.addresses import Addressing
 from mq_sqs.signing.signatures import Signatures

@@ -91,7 +91,7 @@ class Admin:
         self._live.stop()
 
     async def handle(self, request: web.BaseRequest) -> Response:
-        """Answer a request; this is the handler for `mq.web.http_server.HttpServer`."""
+        """Answer a request; this is the handler for `mq.web.connections.http_server.HttpServer`."""
         try:
             response = await self._answer(request)
         except MQError as error:

@@ -39,9 +39,9 @@ from mq.store.free_space import default_floor_bytes
 from mq.store.opening import open_store
 from mq.store.store import Store
 from mq.web.api import make_api
-from mq.web.connection import Limits
+from mq.web.connections.connection import Limits
+from mq.web.connections.http_server import HttpServer
 from mq.web.durations import Durations
-from mq.web.http_server import HttpServer
 from mq.web.origin_policy import OriginPolicy, origin_policy_of
 from mq.web.quick import make_http
 

@@ -21,8 +21,8 @@ from pathlib import Path
 from mq.config import FOLDER_LOCK_SECONDS, Address
 from mq.disk.files import Files
 from mq.errors import ExitCode, StartRefused
-from mq.web.handshakes import SecureServer
-from mq.web.http_server import HttpServer
+from mq.web.connections.handshakes import SecureServer
+from mq.web.connections.http_server import HttpServer
 
 _BACKLOG = 1024
 _FIRST_HANDED_FD = 3

@@ -12,6 +12,7 @@ from mq.names import parse_queue_name
 from mq.store.store import Store
 from mq.web.answers import OUR_HEADERS, ROOT_ID, HttpHandler, Response
 from mq.web.bodies import body_may_not_come
+from mq.web.connections.quick_connection import raise_handed_over, start_of
 from mq.web.durations import Durations
 from mq.web.origin_policy import OriginPolicy
 from mq.web.parameters import Target, path_and_query, read_parameters
@@ -22,7 +23,6 @@ from mq.web.problems import (
     error_response,
     problem_response,
 )
-from mq.web.quick_connection import raise_handed_over, start_of
 from mq.web.routes import Found, find
 from mq.web.tokens import Tokens
 
@@ -33,8 +33,9 @@ def make_api(
     durations: Durations | None = None,
     origins: OriginPolicy | None = None,
 ) -> HttpHandler:
-    """Return the handler for `mq.web.http_server.HttpServer`. Without `tokens` anyone may do
-    anything. `durations` records how long each request took; `origins` knows the server's names."""
+    """Return the handler for `mq.web.connections.http_server.HttpServer`. Without `tokens` anyone
+    may do anything. `durations` records how long each request took; `origins` knows the server's
+    names."""
     durations = durations or Durations()
     origins = origins or OriginPolicy(DEFAULT_ALLOWED_HOSTS)
 

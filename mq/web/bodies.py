@@ -15,9 +15,9 @@ from mq.names import QueueName
 from mq.store.bodies import Upload
 from mq.store.publishing.own_id import Ids
 from mq.store.store import Store
-from mq.web.connection import Connection
+from mq.web.connections.connection import Connection
+from mq.web.connections.unread import MIN_BODY_BYTES_PER_SECOND
 from mq.web.parameters import HEADER_SPACE
-from mq.web.unread import MIN_BODY_BYTES_PER_SECOND
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 

@@ -5,7 +5,7 @@ remove whose body is here becomes neither a `web.Request` nor a coroutine: it go
 at once and is answered from its callback. Anything unusual about it, and anything but a success,
 goes the usual way (`mq.web.api`), which finds the error again, or is handed it, and words it.
 
-A head that came before is not parsed again (`mq.web.known_heads`).
+A head that came before is not parsed again (`mq.web.connections.known_heads`).
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from mq.store.receiving.received_message import Received
 from mq.store.store import Store
 from mq.web.answers import Answer
 from mq.web.api import make_api
-from mq.web.connection import Limits
+from mq.web.connections.connection import Limits
+from mq.web.connections.framing import has_lost_body
+from mq.web.connections.http_server import HttpServer
+from mq.web.connections.known_heads import KnownHeads, QuickHead
+from mq.web.connections.quick_connection import Parsed, QuickConnection
 from mq.web.downloads import answer_small_body
 from mq.web.durations import Durations
-from mq.web.framing import has_lost_body
-from mq.web.http_server import HttpServer
-from mq.web.known_heads import KnownHeads, QuickHead
+from mq.web.endpoints.publishing import answer_published
+from mq.web.endpoints.receiving import head_of
 from mq.web.origin_policy import OriginPolicy
 from mq.web.parameters import BareHead, read_content_type, read_leases
 from mq.web.properties import read_properties
-from mq.web.publishing import answer_published
-from mq.web.quick_connection import Parsed, QuickConnection
-from mq.web.receiving import head_of
 from mq.web.routes import MESSAGE_PATH, MESSAGES_PATH
 from mq.web.tokens import Scope, Tokens
 

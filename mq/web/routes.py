@@ -15,8 +15,8 @@ from aiohttp import web
 from mq.names import QueueName, is_queue_name
 from mq.spool.queue.queue_settings import SETTINGS
 from mq.store.store import Store
-from mq.web import moving, publishing, queues, receiving, removing
 from mq.web.answers import Response
+from mq.web.endpoints import moving, publishing, queues, receiving, removing
 from mq.web.parameters import Target
 from mq.web.tokens import Scope
 

@@ -11,7 +11,7 @@ from typing import Any
 from mq.names import QueueName, is_fifo
 from mq.store.receiving.fetches import LongPoll
 from mq.store.receiving.received_message import Received
-from mq.web.presence import unless_client_leaves
+from mq.web.connections.presence import unless_client_leaves
 from mq_sqs.calls import Operations, Result, SqsCall
 from mq_sqs.faults import unknown_attribute
 from mq_sqs.fifo.parameters import SEQUENCE_NUMBER, read_attempt_id, sequence_number

@@ -15,8 +15,8 @@ from mq.daemon.sockets import bind_address
 from mq.errors import StoreUnavailable
 from mq.store.health import StoreHealth
 from mq.web.api import make_api
+from mq.web.connections.http_server import HttpServer
 from mq.web.durations import Durations
-from mq.web.http_server import HttpServer
 from tests.support.faults import WatchedFiles
 from tests.support.scraping import Scrape, read_scrape
 from tests.support.stores import ORDERS, eventually, publish, store_on

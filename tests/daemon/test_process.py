@@ -16,7 +16,7 @@ import pytest
 from aiohttp import web
 
 from mq.config import ServerConfig
-from mq.web.http_server import HttpServer
+from mq.web.connections.http_server import HttpServer
 from tests.support.processes import Process, Server, wait_until
 
 

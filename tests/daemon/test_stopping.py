@@ -12,7 +12,7 @@ from contextlib import suppress
 import pytest
 from aiohttp import web
 
-from mq.web.http_server import HttpServer
+from mq.web.connections.http_server import HttpServer
 from tests.support.processes import Server, wait_until
 from tests.support.wire import Wire, request_bytes, server_end, wait_until_read
 

@@ -16,8 +16,8 @@ from mq.config import KIB
 from mq.store.publishing.publish import Entry
 from mq.web import bodies
 from mq.web.api import make_api
-from mq.web.framing import MAX_WAITING_BYTES
-from mq.web.http_server import HttpServer
+from mq.web.connections.framing import MAX_WAITING_BYTES
+from mq.web.connections.http_server import HttpServer
 from tests.support.sites import close, parse_answer, site_on
 from tests.support.stores import ORDERS, store_on
 from tests.support.wire import request_bytes

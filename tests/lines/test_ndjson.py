@@ -15,7 +15,7 @@ from mq.errors import InvalidBatch, InvalidRequest
 from mq.lines.ndjson import Line, body_member, parse_line, write_line
 from mq.lines.transfer import READ_BYTES, exported, put_in
 from mq.names import MessageId
-from mq.web.batch_lines import parse_batch
+from mq.web.endpoints.batch_lines import parse_batch
 from tests.support.batches import BAD_LINES, GOOD
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)

@@ -14,6 +14,7 @@ PLACES = (
     "tests/disk/",
     "tests/ctl/ways/test_inspect", "tests/ctl/test_visit", "tests/fsck/", "tests/http/test_bodies",
     "tests/http/test_parameters", "tests/http/test_quick_", "tests/http/test_routes",
+    "tests/http/connections/test_quick_",
     "tests/lines/", "tests/mover/", "tests/reaper/", "tests/spool/",
     "tests/sqs/messages/test_handles", "tests/sqs/messages/test_message_",
     "tests/sqs/queues/test_addresses", "tests/sqs/queues/test_queue_", "tests/sqs/test_model",

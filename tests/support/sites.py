@@ -13,8 +13,8 @@ from typing import Any
 
 from mq.daemon.token_file import TokenFile
 from mq.store.store import Store
+from mq.web.connections.http_server import HttpServer
 from mq.web.durations import Durations
-from mq.web.http_server import HttpServer
 from mq.web.origin_policy import OriginPolicy
 from mq.web.quick import QuickWay, make_http
 from tests.support.certificates import make_certificate

@@ -27,7 +27,7 @@ from mq.store.maintenance import RELIST_SECONDS
 from mq.store.patience import BUSY_WAIT_SECONDS
 from mq.store.receiving.waiting import MAX_WAITING_REQUESTS
 from mq.web import problems
-from mq.web.http_server import KEEPALIVE_SECONDS
+from mq.web.connections.http_server import KEEPALIVE_SECONDS
 from mq.web.problems import PROBLEMS, TYPE_PREFIX, ProblemType
 from mq.web.routes import RESOURCES
 from mq_mover.cli import mq_mover

@@ -49,7 +49,7 @@ from mq.store.removing.remove import remove
 from mq.store.removing.remove_under_lease import remove_leased
 from mq.store.settings import change_settings, settings_of
 from mq.times import rfc3339
-from mq.web.batch_lines import draft_of, parse_batch
+from mq.web.endpoints.batch_lines import draft_of, parse_batch
 
 _DEFAULTS = ServerConfig()
 

@@ -20,7 +20,7 @@ from mq.names import QueueName
 from mq.spool.message.seal import Seal
 from mq.spool.message.trailer import split
 from mq.spool.queue.queue_settings import parse_settings
-from mq.web.batch_lines import parse_batch
+from mq.web.endpoints.batch_lines import parse_batch
 from tests.crash.fuzz import grammar as right
 from tests.crash.fuzz.drawing import (
     ANY_TEXT,

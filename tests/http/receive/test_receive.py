@@ -13,7 +13,7 @@ from mq.lines.ndjson import end_line
 from mq.names import MessageId, QueueName
 from mq.spool.message.burial import Burial
 from mq.store.receiving.received_message import Received
-from mq.web.receiving import members_of
+from mq.web.endpoints.receiving import members_of
 from tests.support.processes import Server, wait_until
 from tests.support.wire import Wire, WireAnswer, assert_problem, make_queue, request_bytes
 

@@ -15,10 +15,10 @@ from aiohttp.http_parser import RawRequestMessage
 from mq.config import MAX_HEAD_BYTES, MAX_REQUEST_LINE_BYTES
 from mq.errors import InvalidRequest, StoreUnavailable
 from mq.web.answers import OUR_HEADERS, HttpHandler, Response
-from mq.web.connection import Connection, Limits
-from mq.web.framing import MAX_HEADERS, refuse_framing
+from mq.web.connections.connection import Connection, Limits
+from mq.web.connections.framing import MAX_HEADERS, refuse_framing
+from mq.web.connections.quick_connection import QuickConnection, QuickHandler
 from mq.web.problems import BAD_HTTP, PROBLEMS, error_response, problem_response, raw_answer
-from mq.web.quick_connection import QuickConnection, QuickHandler
 
 FIRST_REQUEST_SECONDS = 1.0
 """How long a stopping server waits for a request that is about to arrive."""

@@ -11,8 +11,8 @@ import uvloop
 from aiohttp import web
 
 from mq.web.answers import Answer
-from mq.web.connection import Limits
-from mq.web.http_server import HttpServer
+from mq.web.connections.connection import Limits
+from mq.web.connections.http_server import HttpServer
 from tests.support.processes import Server
 from tests.support.wire import Wire, assert_problem, request_bytes, wait_without_answer
 

@@ -20,11 +20,11 @@ from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import _ErrInfo
 
 from mq.web.answers import Answer
-from mq.web.connection import Connection
-from mq.web.framing import are_heavy
-from mq.web.last_chunks import new_parser
-from mq.web.lingering import linger
-from mq.web.unread import poll_for_end, unread_bytes
+from mq.web.connections.connection import Connection
+from mq.web.connections.framing import are_heavy
+from mq.web.connections.last_chunks import new_parser
+from mq.web.connections.lingering import linger
+from mq.web.connections.unread import poll_for_end, unread_bytes
 
 T = TypeVar("T")
 Parsed = tuple[RawRequestMessage, StreamReader]

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from aiohttp import web
 
 from mq.web.answers import Answer, Response
-from mq.web.connection import Connection
-from mq.web.unread import has_closed, is_reset, unacknowledged_bytes
+from mq.web.connections.connection import Connection
+from mq.web.connections.unread import has_closed, is_reset, unacknowledged_bytes
 
 RESET_SECONDS = 1.0
 """How long a client that has closed its own direction has to refuse an answer."""

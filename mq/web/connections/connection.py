@@ -14,9 +14,10 @@ from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 from aiohttp.web_protocol import _ErrInfo
 
 from mq.web.answers import OUR_HEADERS
-from mq.web.framing import Framing, are_heavy, blame, is_simple
-from mq.web.head_timer import HeadTimer
-from mq.web.last_chunks import new_parser
+from mq.web.connections.framing import Framing, are_heavy, blame, is_simple
+from mq.web.connections.head_timer import HeadTimer
+from mq.web.connections.last_chunks import new_parser
+from mq.web.connections.unread import Unread, unread_bytes
 from mq.web.problems import (
     BAD_HTTP,
     DEFECT,
@@ -25,7 +26,6 @@ from mq.web.problems import (
     problem_response,
     raw_answer,
 )
-from mq.web.unread import Unread, unread_bytes
 
 log = structlog.get_logger(__name__)
 

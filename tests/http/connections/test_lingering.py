@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mq.web.lingering import linger
+from mq.web.connections.lingering import linger
 from tests.support.processes import Server
 from tests.support.wire import Wire, assert_problem
 

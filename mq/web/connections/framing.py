@@ -15,7 +15,7 @@ from multidict import CIMultiDictProxy, istr
 from mq.config import KIB, MAX_HEAD_BYTES, MAX_REQUEST_LINE_BYTES
 from mq.errors import InvalidRequest, PropertiesTooLarge
 from mq.properties import MAX_PROPERTIES_BYTES, is_property
-from mq.web.last_chunks import LastChunks
+from mq.web.connections.last_chunks import LastChunks
 
 MAX_HEADERS = 64
 MAX_HEADER_BYTES = 4096

@@ -8,7 +8,7 @@ import ssl
 
 import structlog
 
-from mq.web.http_server import HttpServer
+from mq.web.connections.http_server import HttpServer
 
 TLS_HANDSHAKE_SECONDS = 10.0
 """How long a client has for its TLS handshake."""

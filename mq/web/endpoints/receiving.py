@@ -24,7 +24,10 @@ from mq.store.store import Store
 from mq.times import rfc3339
 from mq.web.answers import Answer, Response, lines_of
 from mq.web.burials import burial_fields, burial_headers
+from mq.web.connections.presence import send_if_half_closed, unless_client_leaves
+from mq.web.connections.quick_connection import QuickConnection
 from mq.web.downloads import answer_body, answer_lines
+from mq.web.endpoints.peeking import peek
 from mq.web.parameters import (
     Target,
     read_count,
@@ -34,10 +37,7 @@ from mq.web.parameters import (
     refuse_guard,
     refuse_together,
 )
-from mq.web.peeking import peek
-from mq.web.presence import send_if_half_closed, unless_client_leaves
 from mq.web.properties import property_headers
-from mq.web.quick_connection import QuickConnection
 
 PARAMETERS = frozenset({"wait", "visibility", "id", "max", "peek", "after", "state"})
 

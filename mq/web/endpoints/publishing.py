@@ -15,10 +15,10 @@ from mq.spool.message.trailer import pack_trailer
 from mq.store.publishing.publish import Draft, Published
 from mq.store.store import Store
 from mq.times import rfc3339
-from mq.web import moving
 from mq.web.answers import Answer
-from mq.web.batches import publish_batch
 from mq.web.bodies import BodyLimit, read_large_body, read_small_body
+from mq.web.endpoints import moving
+from mq.web.endpoints.batches import publish_batch
 from mq.web.parameters import Target, read_content_type, read_flag, read_own_id, read_seconds
 from mq.web.properties import read_properties
 

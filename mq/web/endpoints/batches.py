@@ -12,8 +12,8 @@ from mq.store.publishing.publish import Published
 from mq.store.store import Store
 from mq.times import rfc3339
 from mq.web.answers import Answer
-from mq.web.batch_lines import parse_batch
 from mq.web.bodies import BodyLimit, read_large_body, read_small_body
+from mq.web.endpoints.batch_lines import parse_batch
 from mq.web.parameters import Target, read_content_type, refuse_together
 from mq.web.properties import refuse_properties_of_batch
 

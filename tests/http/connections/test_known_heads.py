@@ -7,7 +7,12 @@ from aiohttp.http_parser import RawRequestMessage
 from aiohttp.streams import StreamReader
 
 from mq.names import QueueName
-from mq.web.known_heads import MAX_KNOWN_HEAD_BYTES, MAX_KNOWN_HEADS, KnownHeads, QuickHead
+from mq.web.connections.known_heads import (
+    MAX_KNOWN_HEAD_BYTES,
+    MAX_KNOWN_HEADS,
+    KnownHeads,
+    QuickHead,
+)
 from tests.support.wire import parse_request, request_bytes
 
 ID, OTHER_ID = "01a205be-67fe-77cc-b5ba-b6aa66959255", "01a205be-0000-7000-8000-000000000001"
