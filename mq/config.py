@@ -20,8 +20,8 @@ CHUNK_BYTES = 512 * KIB
 MAX_WAIT_SECONDS = 60
 """How long a receive may wait for a message."""
 
-MAX_FETCH_MESSAGES = 1000
-"""How many messages a receive with `max` returns at most."""
+MAX_ANSWER_MESSAGES = 1000
+"""How many messages the answer to a receive or a peek has at most."""
 
 MAX_BATCH_LINES = 1000
 MAX_BATCH_BYTES = 16 * MIB

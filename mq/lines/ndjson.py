@@ -3,8 +3,8 @@
     {"id": "...", "content_type": "text/plain", "body": "two coffees"}
     {"properties": {"x-meta-shop": "north"}, "body": "three"}
 
-A body that is not UTF-8 is in base64, as `body_base64`. A batch, a fetch or peek of many, `export`
-and `import` all have this form, so each can read what another one wrote.
+A body that is not UTF-8 is in base64, as `body_base64`. A batch, a receive or peek of many,
+`export` and `import` all have this form, so each can read what another one wrote.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ _PASSED_OVER = frozenset(
     {"state", "lease", "receive_count", "published_at", "visible_at", "damaged", "length",
      "dead_from", "dead_reason"}
 )  # fmt: skip
-"""Members that `mqctl recv --json`, `peek --json` and a fetch of many add. They describe the
+"""Members that `mqctl recv --json`, `peek --json` and a receive of many add. They describe the
 message where it was."""
 
 _BATCH_LINES = 100

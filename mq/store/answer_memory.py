@@ -11,11 +11,12 @@ from typing import Self
 
 from mq.config import MIB
 
-MAX_FETCH_BYTES = 16 * MIB
-"""A fetch with `max` returns at most this many bytes of bodies, but at least one message."""
+MAX_BODIES_BYTES = 16 * MIB
+"""An answer with many messages has at most this many bytes of bodies, but at least one
+message."""
 
 MAX_ANSWERS_BYTES = 256 * MIB
-"""How much memory the answers to fetches with `max` take together, until clients have read them."""
+"""How much memory such answers take together, until clients have read them."""
 
 
 _WORST_GROWTH = 7
@@ -39,7 +40,7 @@ class AnswerMemory:
         """Take half of what is left, or what the longest answer needs."""
         with self._lock:
             left = max(0, MAX_ANSWERS_BYTES - self._held_bytes)
-            taken = min(left // 2, _WORST_GROWTH * MAX_FETCH_BYTES)
+            taken = min(left // 2, _WORST_GROWTH * MAX_BODIES_BYTES)
             self._held_bytes += taken
         return taken
 
@@ -72,7 +73,7 @@ class Share:
             self._is_over = True
 
     def room_bytes(self) -> int:
-        """Return how many bytes of bodies may come into the answer, MAX_FETCH_BYTES at most."""
+        """Return how many bytes of bodies may come into the answer, MAX_BODIES_BYTES at most."""
         with self._lock:
             return self._room_bytes()
 
@@ -105,7 +106,7 @@ class Share:
 
 
 class AnswerRoom:
-    """How many bytes of bodies may still come into one answer: MAX_FETCH_BYTES, or what the share
+    """How many bytes of bodies may still come into one answer: MAX_BODIES_BYTES, or what the share
     of the memory holds. The first body is always taken. `used` is what is in it."""
 
     def __init__(self, used: int | None = None, share: Share | None = None) -> None:
@@ -138,5 +139,5 @@ class AnswerRoom:
 
     def _in_all(self) -> int:
         if self._bytes is None:
-            self._bytes = MAX_FETCH_BYTES if self._share is None else self._share.room_bytes()
+            self._bytes = MAX_BODIES_BYTES if self._share is None else self._share.room_bytes()
         return self._bytes

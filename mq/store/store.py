@@ -33,10 +33,10 @@ from mq.store.publishing.own_id import Ids, check_publish_under
 from mq.store.publishing.publish import MAX_BATCHES_AT_ONCE, Draft, Entry, Published
 from mq.store.publishing.publisher import Publisher
 from mq.store.purge import purge
-from mq.store.receiving.fetches import Fetches, LongPoll, Receive
 from mq.store.receiving.oldest import Ask
 from mq.store.receiving.receive import receive_some
 from mq.store.receiving.received_message import Received
+from mq.store.receiving.receives import LongPoll, Receive, Receives
 from mq.store.removing.joint_removals import JointRemovals
 from mq.store.removing.remove_many import removal, remove_many
 from mq.store.settings import NO_CHANGES
@@ -53,9 +53,9 @@ class Store:
         self.max_body_bytes = work.config.max_body_bytes
         self.batch_slots = asyncio.Semaphore(MAX_BATCHES_AT_ONCE)
         self.answer_memory = AnswerMemory()
-        self._fetches = Fetches(work, committer)
-        self.put_back_left = self._fetches.put_back_left
-        self.stop_waiting = self._fetches.waiting.stop
+        self._receives = Receives(work, committer)
+        self.put_back_left = self._receives.put_back_left
+        self.stop_waiting = self._receives.waiting.stop
         self._publisher = Publisher(work, committer)
         self._removals = JointRemovals(work, committer)
         self._hidden_peeks = HiddenPeeks(work, committer, workers)
@@ -65,7 +65,7 @@ class Store:
         """Wait for what runs in the background."""
         await self.background.close()
         await self._publisher.close()
-        await self._fetches.close()
+        await self._receives.close()
         await self._hidden_peeks.close()
 
     async def run(self, make: Callable[[Workspace], Operation[T]]) -> T:
@@ -163,7 +163,7 @@ class Store:
     def submit_receive(self, queue: QueueName, done: Done) -> None:
         """Receive as `receive` does, for a caller that does not wait. `done` is called as by
         `submit_publish`, with a message to close or to `give_back`, or with None."""
-        self._fetches.submit(queue, done)
+        self._receives.submit(queue, done)
 
     async def receive_many(
         self,
@@ -175,10 +175,10 @@ class Store:
         *,
         by: Receive = receive_some,
     ) -> list[Received]:
-        """Receive as `receive` does, up to `limit` messages and MAX_FETCH_BYTES of bodies, or what
+        """Receive as `receive` does, up to `limit` messages and MAX_BODIES_BYTES of bodies, or what
         `share` has memory for, under one barrier, chosen as `by` does. Waits only for the first."""
         ask = Ask(_ns(visibility_seconds), limit, share=share)
-        return await self._fetches.fetch(queue, ask, wait, by)
+        return await self._receives.receive(queue, ask, wait, by)
 
     async def take(
         self,
@@ -189,7 +189,7 @@ class Store:
     ) -> Received:
         """Take that message, or prolong its lease under a guard; see `mq.store.by_id`. Raises
         QueueNotFound, MessageNotFound, LeaseMismatch, StoreUnavailable."""
-        return await self._fetches.take(queue, message_id, _ns(visibility_seconds), guard)
+        return await self._receives.take(queue, message_id, _ns(visibility_seconds), guard)
 
     async def release_by_id(
         self, queue: QueueName, message_id: MessageId, guard: by_id.Guard | None = None
@@ -209,11 +209,11 @@ class Store:
 
     async def put_back(self, received: Received) -> None:
         """Put back a message that its receiver never got. Never raises: its lease ends anyway."""
-        await self._fetches.put_back(received)
+        await self._receives.put_back(received)
 
     def give_back(self, received: Received) -> None:
         """Close a message, and put it back as `put_back` does, in the background."""
-        self._fetches.give_back([received])
+        self._receives.give_back([received])
 
     async def peek(
         self,

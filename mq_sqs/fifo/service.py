@@ -19,8 +19,8 @@ from mq.store.answer_memory import Share
 from mq.store.context import Workspace
 from mq.store.moving.redrive import Redriven
 from mq.store.publishing.publish import Published
-from mq.store.receiving.fetches import LongPoll
 from mq.store.receiving.received_message import Received
+from mq.store.receiving.receives import LongPoll
 from mq.store.store import Store
 from mq_sqs.fifo.attempts import Attempts, ReceiveAttempt
 from mq_sqs.fifo.fifo_queue import PURGED_NOTE, FifoQueues

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mq.names import QueueName, is_fifo
-from mq.store.receiving.fetches import LongPoll
 from mq.store.receiving.received_message import Received
+from mq.store.receiving.receives import LongPoll
 from mq.web.connections.presence import unless_client_leaves
 from mq_sqs.calls import Operations, Result, SqsCall
 from mq_sqs.faults import unknown_attribute
@@ -82,8 +82,11 @@ async def _receive(operations: Operations, call: SqsCall, queue: QueueName) -> _
     share = call.exits.enter_context(operations.store.answer_memory.share())
     keeper = operations.keeper_of(queue)
     poll = LongPoll(wait)
-    fetch = keeper.receive_many(queue, limit, seconds, poll, share)
-    found = await unless_client_leaves(call.request, fetch, poll.end) if wait else await fetch
+    receiving = keeper.receive_many(queue, limit, seconds, poll, share)
+    if wait:
+        found = await unless_client_leaves(call.request, receiving, poll.end)
+    else:
+        found = await receiving
     call.received.extend(found or ())
     if not hidden_seconds:
         await asyncio.gather(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from mq.config import MAX_FETCH_MESSAGES
+from mq.config import MAX_ANSWER_MESSAGES
 
 
 class Allowance:
@@ -39,7 +39,7 @@ class Allowance:
         with self._lock:
             if self._bytes_left is not None and self._bytes_left <= 0:
                 return 0
-            limits = (MAX_FETCH_MESSAGES, self._messages_left, self._queue_left)
+            limits = (MAX_ANSWER_MESSAGES, self._messages_left, self._queue_left)
             asked = max(0, min(limit for limit in limits if limit is not None))
             self._change(-asked)
             return asked

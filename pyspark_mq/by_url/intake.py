@@ -22,7 +22,7 @@ from itertools import islice
 from pathlib import Path
 
 from mq.client import Client, ClientError, LeaseLost, Message, MessageNotFound, QueueNotFound
-from mq.config import MAX_FETCH_MESSAGES
+from mq.config import MAX_ANSWER_MESSAGES
 from mq.disk.calls import CHAINS_AT_ONCE, CLOSE, OPEN_UNNAMED, WRITE, Chain, check, run
 from mq.disk.file_work import FileWork, do_together
 from mq.disk.files import Files
@@ -114,7 +114,7 @@ class Intake:
             return
         if self._left is None:
             allowance.begin_queue(self._count(queue))
-        if came < MAX_FETCH_MESSAGES or allowance.is_by_bytes:
+        if came < MAX_ANSWER_MESSAGES or allowance.is_by_bytes:
             return self._bring_rest(queue, allowance)
         with ThreadPoolExecutor(LANES, "mq-intake") as threads:
             bringing = [threads.submit(self._bring_rest, queue, allowance) for _ in range(LANES)]

@@ -11,7 +11,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from mq.client import Client, MessageNotFound, Peeked, QueueNotFound
 from mq.client.messages import PeekedState
-from mq.config import MAX_FETCH_MESSAGES, MAX_SPARK_MESSAGE_BYTES
+from mq.config import MAX_ANSWER_MESSAGES, MAX_SPARK_MESSAGE_BYTES
 from mq.names import DEAD_SUFFIX
 from pyspark_mq.by_url.addresses import Addresses
 from pyspark_mq.by_url.servers import ServerChoice
@@ -116,12 +116,12 @@ def _peek(mq: Client, queue: str, state: PeekedState, seen: list[str]) -> list[P
     as when it had its producer's id and was reaped, those before it are tried."""
     for last in reversed(seen):
         try:
-            return mq.queue(queue).peek(MAX_FETCH_MESSAGES, after=last, state=state)
+            return mq.queue(queue).peek(MAX_ANSWER_MESSAGES, after=last, state=state)
         except MessageNotFound:
             continue
     if seen:
         raise MessageNotFound(f"queue {queue} was emptied while it was read; read it again")
-    return mq.queue(queue).peek(MAX_FETCH_MESSAGES, state=state)
+    return mq.queue(queue).peek(MAX_ANSWER_MESSAGES, state=state)
 
 
 def _row(queue: str, peeked: Peeked) -> MessageRow:

@@ -59,7 +59,7 @@ class LoadClient:
     async def publish(self, body: bytes, queue: str = "orders") -> LoadAnswer:
         return await self.request("POST", f"/{queue}/messages", body)
 
-    async def fetch(self, queue: str = "orders") -> LoadAnswer:
+    async def receive(self, queue: str = "orders") -> LoadAnswer:
         return await self.request("GET", f"/{queue}/messages")
 
     async def remove(self, message_id: str, queue: str = "orders") -> LoadAnswer:
@@ -109,10 +109,10 @@ async def create_queue(server: Server, queue: str = "orders") -> None:
 
 
 async def drain(server: Server, queue: str = "orders") -> list[LoadAnswer]:
-    """Fetch until there is nothing to fetch, one at a time."""
-    fetched = []
+    """Receive until nothing comes, one at a time."""
+    received = []
     async with client_of(server) as client:
-        while (answer := await client.fetch(queue)).status == 200:
-            fetched.append(answer)
+        while (answer := await client.receive(queue)).status == 200:
+            received.append(answer)
     assert answer.status == 204
-    return fetched
+    return received

@@ -45,13 +45,13 @@ async def test_message_answered_201_survives_the_kill_whole(
                 server.kill()
 
     await put_load_on(server, 16, work)
-    fetched = await drain(start_server(root=root))
+    received = await drain(start_server(root=root))
 
-    bodies = {answer.message_id: answer.body for answer in fetched}
+    bodies = {answer.message_id: answer.body for answer in received}
     assert published.items() <= bodies.items()
     assert set(bodies.values()) <= sent
     assert list(bodies) == sorted(bodies)
-    assert len(fetched) == len(bodies)
+    assert len(received) == len(bodies)
     assert names_in(root / "new") == []
 
 
@@ -70,7 +70,7 @@ async def test_message_answered_202_never_comes_back_after_the_kill(
             published.add((await client.publish(_body(number, count))).message_id)
 
     async def consume(client: LoadClient, _: int) -> None:
-        while (answer := await client.fetch()).status == 200:
+        while (answer := await client.receive()).status == 200:
             asked_to_remove.add(answer.message_id)
             assert (await client.remove(answer.message_id)).status == 202
             removed.add(answer.message_id)
@@ -90,12 +90,12 @@ async def test_message_answered_202_never_comes_back_after_the_kill(
 
 
 async def _consume_all(server: Server) -> set[str]:
-    """Fetch and remove until no message is left, the leased ones included."""
+    """Receive and remove until no message is left, the leased ones included."""
     ids: set[str] = set()
     async with client_of(server) as client:
 
         async def is_empty() -> bool:
-            while (answer := await client.fetch()).status == 200:
+            while (answer := await client.receive()).status == 200:
                 ids.add(answer.message_id)
                 await client.remove(answer.message_id)
             info = (await client.request("GET", "/orders")).body
@@ -161,8 +161,8 @@ def _leave_in_new(root: Path) -> None:
         write_message(root / "aside", content, seal=seal).rename(root / "new" / name)
 
 
-def _assert_swept(root: Path, fetched: list[LoadAnswer]) -> None:
-    assert {answer.message_id for answer in fetched} == {"1-small", "2-large"}
+def _assert_swept(root: Path, received: list[LoadAnswer]) -> None:
+    assert {answer.message_id for answer in received} == {"1-small", "2-large"}
     assert names_in(root / "corrupt") == ["orders:3-torn", "orders:4-changed"]
     assert names_in(root / "new") == ["gone:5-no-queue"]
 

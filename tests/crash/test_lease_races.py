@@ -1,7 +1,7 @@
 """A lease's holder against a redelivery and the next receiver, on two servers: one of them wins.
 
 The holder prolongs the lease, releases the message or removes it, under `If-Match`, while its lease
-has just run out; the other side is a mover, which goes by the stamp, and a fetch after it.
+has just run out; the other side is a mover, which goes by the stamp, and a receive after it.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def wrong_in(arena: LeaseArena, deed: str, status: str, received: Received | Non
     if status == "404":
         return "not found"
     if deed == "release" and status == "200":
-        # Whether before the other side's fetch or after it looked: the old lease is worth nothing.
+        # Whether before the other side's receive or after it: the old lease is worth nothing.
         lease = read_seal(arena.places()[0]).lease
         return None if lease == (received.lease if received else 0) else "lease after release"
     if (status == "200") == (received is not None):

@@ -101,7 +101,7 @@ class RemakingLoad:
         """Two of three messages are removed; the others are left to the mover."""
         gone = [404] if queue == "orders" else []
         while not self._stop.is_set():
-            span, answer = await self._log.request(client.fetch(queue), 200, 204, *gone)
+            span, answer = await self._log.request(client.receive(queue), 200, 204, *gone)
             if answer.status != 200:
                 await asyncio.sleep(0.001)
                 continue
@@ -171,7 +171,7 @@ async def _receive_rest(server: Server, log: RemakingLog) -> None:
     async with client_of(server) as client:
         while time.monotonic() < deadline:
             for queue, received in log.received.items():
-                span, answer = await log.request(client.fetch(queue), 200, 204, 404)
+                span, answer = await log.request(client.receive(queue), 200, 204, 404)
                 if answer.status == 200:
                     received.append((span, answer.body))
                     await log.request(client.remove(answer.message_id, queue), 202)

@@ -55,29 +55,29 @@ def test_servers_that_start_at_once_make_one_root(root: Path, processes: list[Pr
     assert not any("level=error" in process.log() for process in processes)
 
 
-async def test_10_000_fetches_by_64_clients_of_two_servers_give_each_message_once(
+async def test_10_000_receives_by_64_clients_of_two_servers_give_each_message_once(
     servers: list[Server],
 ) -> None:
     await create_queue(servers[0])
     published = set.union(*await asyncio.gather(*(_publish(s, 5_008) for s in servers)))
-    fetched: Counter[str] = Counter()
+    received: Counter[str] = Counter()
     statuses: Counter[int] = Counter()
 
     async def work(client: LoadClient, _: int) -> None:
-        while fetched.total() < len(published):
-            answer = await client.fetch()
+        while received.total() < len(published):
+            answer = await client.receive()
             statuses[answer.status] += 1
             if answer.status == 200:
-                fetched[answer.message_id] += 1
+                received[answer.message_id] += 1
 
     await asyncio.gather(*(put_load_on(server, 32, work) for server in servers))
 
-    assert fetched == Counter(published)
+    assert received == Counter(published)
     assert set(statuses) <= {200, 204}
     assert [len(await drain(server)) for server in servers] == [0, 0]
 
 
-async def test_published_fetched_and_removed_at_once_each_message_is_done_once(
+async def test_published_received_and_removed_at_once_each_message_is_done_once(
     servers: list[Server],
 ) -> None:
     await create_queue(servers[0])
@@ -90,7 +90,7 @@ async def test_published_fetched_and_removed_at_once_each_message_is_done_once(
 
     async def consume(client: LoadClient, _: int) -> None:
         while removed.total() < 2 * 4 * 60:
-            answer = await client.fetch()
+            answer = await client.receive()
             assert answer.status in (200, 204)
             if answer.status == 200:
                 guard = answer.headers["etag"]
@@ -114,7 +114,7 @@ async def test_stopped_server_blocks_only_the_messages_it_holds(
     by_stopped: list[str] = []
 
     async def work(client: LoadClient, _: int) -> None:
-        while (answer := await client.fetch()).status == 200:
+        while (answer := await client.receive()).status == 200:
             by_stopped.append(answer.message_id)
             if len(by_stopped) == 50:
                 stopped.popen.send_signal(signal.SIGSTOP)
@@ -125,7 +125,7 @@ async def test_stopped_server_blocks_only_the_messages_it_holds(
     by_other = [answer.message_id for answer in await drain(other)]
     async with client_of(other) as client:
         assert (await client.publish(b"meanwhile")).status == 201
-        assert (await client.fetch()).body == b"meanwhile"
+        assert (await client.receive()).body == b"meanwhile"
         assert (await client.request("PUT", "/returns")).status == 201
     in_its_hands = published - set(by_stopped) - set(by_other)
     stopped.popen.send_signal(signal.SIGCONT)
@@ -166,13 +166,13 @@ async def test_queue_deleted_and_made_again_by_one_server_is_new_for_the_other(
             assert (await one.request("PUT", "/orders")).status == 201
             for client in (one, two):
                 assert (await client.publish(b"old")).status == 201
-            assert (await two.fetch()).body == b"old"
+            assert (await two.receive()).body == b"old"
 
             assert (await one.request("DELETE", "/orders")).status == 200
 
-            assert (await two.fetch()).status == (await two.publish(b"lost")).status == 404
+            assert (await two.receive()).status == (await two.publish(b"lost")).status == 404
             assert (await one.request("PUT", "/orders")).status == 201
-            assert (await two.fetch()).status == 204
+            assert (await two.receive()).status == 204
             assert (await two.publish(b"new")).status == 201
-            assert (await one.fetch()).body == b"new"
+            assert (await one.receive()).body == b"new"
             assert (await two.request("DELETE", "/orders")).status == 200

@@ -212,7 +212,7 @@ class _Load:
             published = await client.publish(os.urandom(100))
             if published.status == 201:
                 self.published.add(published.message_id)
-            received = await client.fetch()
+            received = await client.receive()
             statuses = {published.status, received.status}
             if received.status == 200:
                 self.asked_to_remove.add(received.message_id)
@@ -271,7 +271,7 @@ async def _receive_all(server: Server, left: set[str]) -> None:
     """Those too whose lease ended while nothing could be moved."""
     async with client_of(server) as client:
         while left:
-            answer = await client.fetch()
+            answer = await client.receive()
             if answer.status == 200:
                 left.discard(answer.message_id)
                 assert (await client.remove(answer.message_id)).status == 202

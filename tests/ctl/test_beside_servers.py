@@ -59,7 +59,7 @@ class Load:
     async def consume(self, client: LoadClient, number: int) -> None:
         """Every other message is left to come back."""
         while not self.is_over:
-            answer = await client.fetch()
+            answer = await client.receive()
             if answer.status == 200 and random.random() < 0.5:
                 assert (await client.remove(answer.message_id)).status == 202
                 self.removed.add(answer.message_id)
@@ -70,7 +70,7 @@ class Load:
             assert (await client.request("PUT", f"/{name}")).status == 201
             for _ in range(5):
                 await client.publish(b"short-lived", name)
-            await client.fetch(name)
+            await client.receive(name)
             assert (await client.request("DELETE", f"/{name}")).status == 200
             self.deletions += 1
 
@@ -138,7 +138,7 @@ async def take_the_rest(server: Server) -> set[str]:
     async def take(client: LoadClient, _: int) -> None:
         async with asyncio.timeout(60):
             while b'"ready": 0, "leased": 0' not in (await client.request("GET", "/orders")).body:
-                while (answer := await client.fetch()).status == 200:
+                while (answer := await client.receive()).status == 200:
                     assert (await client.remove(answer.message_id)).status == 202
                     found.add(answer.message_id)
 
@@ -159,7 +159,7 @@ async def test_fsck_disturbs_no_order(start_server: StartServer) -> None:
 
     async def receive(client: LoadClient, _: int) -> None:
         while len(received) < 3000:
-            answer = await client.fetch()
+            answer = await client.receive()
             if answer.status == 200:
                 received.append(answer.message_id)
 

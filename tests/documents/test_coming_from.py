@@ -7,9 +7,9 @@ import re
 import pytest
 
 from mq.config import (
+    MAX_ANSWER_MESSAGES,
     MAX_BATCH_LINES,
     MAX_DELAY_SECONDS,
-    MAX_FETCH_MESSAGES,
     MAX_WAIT_SECONDS,
 )
 from tests.support.sources import REPOSITORY, read_table
@@ -55,7 +55,7 @@ def test_parameters_headers_and_settings_are_those_of_the_protocol(peer: str) ->
 def test_limits_are_those_of_the_code() -> None:
     differs = {row[1]: row[2] for row in read_table(DOCUMENT, "## SQS")}
 
-    assert differs["?max=N"] == f"up to {MAX_FETCH_MESSAGES:,}"
+    assert differs["?max=N"] == f"up to {MAX_ANSWER_MESSAGES:,}"
     assert differs["?wait=S"] == f"up to {MAX_WAIT_SECONDS:g}"
     assert differs["?delay=S"] == f"up to {MAX_DELAY_SECONDS // 86400} days"
     assert f"{MAX_BATCH_LINES:,} messages" in differs["POST /orders/messages?batch"]

@@ -21,7 +21,7 @@ ENDS: dict[str, tuple[str, dict[str, str]]] = {
 
 
 def answers(connect: Callable[[], Wire], queue: str, end: str) -> list[WireAnswer]:
-    """Return the answers to a publish, a fetch, a fetch of several, one that finds none, and a
+    """Return the answers to a publish, a receive, a receive of several, one that finds none, and a
     removal."""
     version, headers = ENDS[end]
 

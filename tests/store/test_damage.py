@@ -114,7 +114,7 @@ async def test_stale_handle_is_no_damage(root: Path, store: Store, files: Watche
     assert await drain(store) == [message_id]
 
 
-async def test_message_that_may_not_be_opened_keeps_no_other_from_being_fetched(
+async def test_message_that_may_not_be_opened_keeps_no_other_from_being_received(
     store: Store, files: WatchedFiles
 ) -> None:
     locked, free = [await publish(store, b"body") for _ in range(2)]

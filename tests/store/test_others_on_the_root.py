@@ -40,7 +40,7 @@ from tests.support.stores import (
 from tests.support.workspaces import workspace_on
 
 
-async def test_message_put_by_hand_is_fetched_at_once(root: Path, orders: Path) -> None:
+async def test_message_put_by_hand_is_received_at_once(root: Path, orders: Path) -> None:
     async with store_on(root) as store:
         assert await store.receive(ORDERS, LONG_SECONDS) is None
 
@@ -51,7 +51,7 @@ async def test_message_put_by_hand_is_fetched_at_once(root: Path, orders: Path) 
             assert (received.message_id, received.body) == (message_id, b"by hand")
 
 
-async def test_files_that_are_no_messages_are_not_fetched(root: Path, orders: Path) -> None:
+async def test_files_that_are_no_messages_are_not_received(root: Path, orders: Path) -> None:
     async with store_on(root) as store:
         assert await store.receive(ORDERS, LONG_SECONDS) is None
         for name in (".hidden", "with space", "with~tilde", "a:b"):
@@ -75,7 +75,9 @@ async def test_message_removed_by_hand_is_passed_over(root: Path, orders: Path) 
         assert await drain(store) == published[3:]
 
 
-async def test_message_that_a_mover_redelivers_is_fetched_at_once(root: Path, orders: Path) -> None:
+async def test_message_that_a_mover_redelivers_is_received_at_once(
+    root: Path, orders: Path
+) -> None:
     async with store_on(root) as store:
         await publish(store, b"body")
         taken = await receive(store)
@@ -104,10 +106,10 @@ async def test_messages_are_found_though_events_were_lost(root: Path, orders: Pa
         late = new_id()
         write_message(root / "elsewhere").rename(orders / late)
 
-        async def is_fetched() -> bool:
+        async def is_received() -> bool:
             return await drain(store) == [late]
 
-        await eventually(is_fetched)
+        await eventually(is_received)
 
 
 async def test_queue_made_again_by_another_process_has_its_own_messages_alone(
@@ -136,10 +138,10 @@ async def test_server_without_file_system_events_finds_everything_by_listing(
         assert await drain(store) == [own]
         by_hand = write_message(root / "elsewhere").rename(orders / new_id()).name
 
-        async def is_fetched() -> bool:
+        async def is_received() -> bool:
             return await drain(store) == [by_hand]
 
-        await eventually(is_fetched)
+        await eventually(is_received)
 
 
 async def test_queue_whose_folder_has_the_time_zero_is_listed(
@@ -151,10 +153,10 @@ async def test_queue_whose_folder_has_the_time_zero_is_listed(
         by_hand = write_message(root / "elsewhere").rename(orders / new_id()).name
         os.utime(orders, (0, 0))
 
-        async def is_fetched() -> bool:
+        async def is_received() -> bool:
             return await drain(store) == [by_hand]
 
-        await eventually(is_fetched)
+        await eventually(is_received)
 
 
 async def test_two_servers_on_one_root_give_each_message_once_and_in_order(root: Path) -> None:
@@ -162,14 +164,14 @@ async def test_two_servers_on_one_root_give_each_message_once_and_in_order(root:
         published = []
         for number in range(60):
             published.append(await publish((one, two)[number % 2], b"body"))
-        fetched = [(await receive((one, two)[number // 2 % 2])).message_id for number in range(60)]
+        received = [(await receive((one, two)[number // 2 % 2])).message_id for number in range(60)]
 
-        assert fetched == published
+        assert received == published
         assert await drain(one) == await drain(two) == []
 
 
 async def test_one_lost_race_tells_of_all_that_others_took(root: Path) -> None:
-    """There is not one more failed open for each message, which would cost as much as the fetches
+    """There is not one more failed open for each message, which would cost as much as the receives
     do."""
     files = WatchedFiles()
     async with store_on(root, files) as one, store_on(root) as two:
@@ -219,8 +221,8 @@ async def test_servers_that_race_for_messages_give_each_once(root: Path) -> None
 
         halves = await asyncio.gather(*(drain(store) for store in (one, two) * 4))
 
-        fetched = Counter(message_id for half in halves for message_id in half)
-        assert fetched == Counter(published)
+        received = Counter(message_id for half in halves for message_id in half)
+        assert received == Counter(published)
 
 
 async def test_what_others_took_is_not_counted_for_ever_where_there_are_no_events(

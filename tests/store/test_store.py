@@ -105,17 +105,17 @@ async def test_removing_again_is_fine_and_removing_nothing_is_not(store: Store) 
     assert await drain(store) == []
 
 
-async def test_cancelled_fetch_gives_the_message_back(
+async def test_cancelled_receive_gives_the_message_back(
     disk: Path, store: Store, files: WatchedFiles
 ) -> None:
     message_id = await publish(store, b"body")
     gate = files.hold_back(*SYNCS)
-    fetch = asyncio.create_task(store.receive(ORDERS, LONG_SECONDS))
+    receiving = asyncio.create_task(store.receive(ORDERS, LONG_SECONDS))
     await gate.reached()
-    fetch.cancel()
+    receiving.cancel()
     gate.open()
     with pytest.raises(asyncio.CancelledError):
-        await fetch
+        await receiving
 
     async def is_back() -> bool:
         received = await store.receive(ORDERS, LONG_SECONDS)

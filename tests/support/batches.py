@@ -86,7 +86,7 @@ def receive_all(wire: Wire, queue: str) -> list[WireAnswer]:
 
 
 def lines_of(answer: WireAnswer) -> list[dict[str, Any]]:
-    """Return the lines of a fetch of many, or of a peek."""
+    """Return the lines of a receive of many, or of a peek."""
     assert answer.status == 200
     assert answer.headers["content-type"] == NDJSON
     assert answer.headers["cache-control"] == "no-store, no-transform"

@@ -18,7 +18,7 @@ def wait(store: Store, queue: QueueName = ORDERS) -> asyncio.Task[Received | Non
 
 async def parked(store: Store, count: int, queue: QueueName = ORDERS) -> None:
     """Return once `count` requests wait and do nothing else."""
-    lines = store._fetches.waiting._lines
+    lines = store._receives.waiting._lines
     async with asyncio.timeout(20):
         while (len(lines[queue].parked) if queue in lines else 0) != count:
             await asyncio.sleep(0.001)

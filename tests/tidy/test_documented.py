@@ -21,7 +21,7 @@ from mq.errors import EXIT_CODES
 from mq.lifecycle import MOVES
 from mq.properties import MAX_STORED_PROPERTIES_BYTES
 from mq.spool.message.seal import MAX_STAMP_AHEAD_NS, Seal
-from mq.store.answer_memory import MAX_FETCH_BYTES
+from mq.store.answer_memory import MAX_BODIES_BYTES
 from mq.store.free_space import MIN_FREE_INODES
 from mq.store.maintenance import RELIST_SECONDS
 from mq.store.patience import BUSY_WAIT_SECONDS
@@ -167,9 +167,9 @@ def test_protocol_has_the_limits_as_they_are() -> None:
     assert limits["idle connection"] == f"{KEEPALIVE_SECONDS:g} seconds"
     assert limits["wait"] == f"{config.MAX_WAIT_SECONDS} seconds"
     assert limits["receives that wait for a message"] == str(MAX_WAITING_REQUESTS)
-    assert limits["max"] == f"{config.MAX_FETCH_MESSAGES} messages"
-    fetched = limits["bodies of a receive with max"]
-    assert fetched.startswith(f"{MAX_FETCH_BYTES // config.MIB} MiB")
+    assert limits["max"] == f"{config.MAX_ANSWER_MESSAGES} messages"
+    received = limits["bodies of a receive with max"]
+    assert received.startswith(f"{MAX_BODIES_BYTES // config.MIB} MiB")
     days = config.MAX_VISIBILITY_SECONDS // 86_400
     assert limits["visibility timeout"] == f"--visibility: above 0, up to {days} days"
 

@@ -125,7 +125,7 @@ class Answered:
         while not stopping.is_set():
             for _ in range(3):
                 self.published.add((await client.publish(b"body")).message_id)
-            received = await client.fetch()
+            received = await client.receive()
             if received.status == 200:
                 self.unwanted.add(received.message_id)
                 assert (await client.remove(received.message_id)).status == 202

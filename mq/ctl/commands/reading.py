@@ -11,7 +11,7 @@ from datetime import datetime
 import click
 
 from mq.command.stdout import require_reader
-from mq.config import MAX_FETCH_MESSAGES, SECOND_NS
+from mq.config import MAX_ANSWER_MESSAGES, SECOND_NS
 from mq.ctl.arguments import IdParam, queue_argument
 from mq.ctl.common_flags import everywhere, flags_of, opened, raw_option
 from mq.ctl.screen import display
@@ -52,7 +52,7 @@ def cat(context: click.Context, queue: QueueName, ids: tuple[MessageId, ...], ra
 @queue_argument
 @click.option("-f", "--follow", is_flag=True, help="Then write what is published, as it arrives, "
               "until Ctrl-C.")  # fmt: skip
-@click.option("-n", "--max", "limit", type=click.IntRange(0, MAX_FETCH_MESSAGES), default=10,
+@click.option("-n", "--max", "limit", type=click.IntRange(0, MAX_ANSWER_MESSAGES), default=10,
               show_default=True, help="How many messages to begin with.")  # fmt: skip
 @click.option("-l", "--long", "is_long", is_flag=True,
               help="Write a line for each message, as peek does.")  # fmt: skip
@@ -91,13 +91,13 @@ def _behind(access: Access, queue: QueueName, last: ShownMessage | None) -> Sequ
     time, they are those that were published later."""
     after = id_of_time(0) if last is None else MessageId(last.message_id)
     try:
-        return access.peek_behind(queue, after, MAX_FETCH_MESSAGES)
+        return access.peek_behind(queue, after, MAX_ANSWER_MESSAGES)
     except (CommandFailed, MessageNotFound) as error:
         is_missing = getattr(error, "exit_code", ExitCode.NOT_FOUND) is ExitCode.NOT_FOUND
         if last is None or not is_missing:
             raise
     after = id_of_time(int(datetime.fromisoformat(last.published_at).timestamp()) * SECOND_NS)
-    while some := access.peek_behind(queue, after, MAX_FETCH_MESSAGES):
+    while some := access.peek_behind(queue, after, MAX_ANSWER_MESSAGES):
         after = MessageId(some[-1].message_id)
         later = []
         for each in some:
@@ -126,7 +126,7 @@ def newest(access: Access, queue: QueueName, limit: int) -> list[ShownMessage]:
 def _since(access: Access, queue: QueueName, since_ns: int, limit: int) -> list[ShownMessage]:
     found: deque[ShownMessage] = deque()
     last = id_of_time(since_ns)
-    while some := access.peek_behind(queue, last, MAX_FETCH_MESSAGES):
+    while some := access.peek_behind(queue, last, MAX_ANSWER_MESSAGES):
         last = MessageId(some[-1].message_id)
         found.extend(some)
         while len(found) > limit:

@@ -14,7 +14,7 @@ from mq.client.blocking.exchange import Exchange
 from mq.client.errors import ClientError, NoAnswer
 from mq.client.retries import ask
 from mq.client.wire import Operation, Request, ServerAnswer, json_in, query
-from mq.config import CHUNK_BYTES, MAX_FETCH_MESSAGES, MAX_MOVES, SMALL_BODY_BYTES
+from mq.config import CHUNK_BYTES, MAX_ANSWER_MESSAGES, MAX_MOVES, SMALL_BODY_BYTES
 from mq.ctl.ways.access import Passed, QueueCounts, Readable, ShownMessage
 from mq.ctl.ways.answers import header_of, message_in, message_of, passed_in
 from mq.ctl.ways.connect import ClientCredentials, admin_url, failure_of, open_session
@@ -201,7 +201,7 @@ class HttpAccess:
         of_state = "" if state is State.READY else f"&state={state}"
         shown, behind = 0, ""
         while shown < limit:
-            most, shown_before = min(limit - shown, MAX_FETCH_MESSAGES), shown
+            most, shown_before = min(limit - shown, MAX_ANSWER_MESSAGES), shown
             request = Request("GET", f"/{queue}/messages?peek&max={most}{behind}{of_state}")
             try:
                 with self._opened(request) as exchange:

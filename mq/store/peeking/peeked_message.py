@@ -16,7 +16,7 @@ from mq.spool.message.burial import Burial, burial_in
 from mq.spool.message.held import FAULTS_OF_ONE_MESSAGE, NO_FD, Opened, look_at
 from mq.spool.message.seal import NO_LEASE, due_ns, state_in
 from mq.spool.message.trailer import read_long, split
-from mq.store.answer_memory import MAX_FETCH_BYTES, Share
+from mq.store.answer_memory import MAX_BODIES_BYTES, Share
 
 _PLACES = (Folder.QUEUES, Folder.DELAY, Folder.QUEUES, Folder.DELAY)
 """A receive and a redelivery may pass between two looks."""
@@ -153,9 +153,9 @@ def gather(
     files: Files, messages: Iterable[PeekedMessage], limit: int, share: Share | None
 ) -> list[PeekedMessage]:
     """Return the first `limit` of them, while there is memory for their bodies, up to
-    MAX_FETCH_BYTES, but at least one. Blocking, for a worker."""
+    MAX_BODIES_BYTES, but at least one. Blocking, for a worker."""
     peeked: list[PeekedMessage] = []
-    room = 0 if limit == 1 else MAX_FETCH_BYTES if share is None else share.room_bytes()
+    room = 0 if limit == 1 else MAX_BODIES_BYTES if share is None else share.room_bytes()
     try:
         for message in messages:
             room -= message.file_length

@@ -2,7 +2,7 @@
 
 `receive` takes those of a queue, the `oldest` that its index knows and that no other server has in
 its `reservations`; `taking` takes one under a `lease`, which `usual` makes in a third of the time
-where nothing is unusual; each is a `received_message`. `fetches` calls them from the event loop;
+where nothing is unusual; each is a `received_message`. `receives` calls them from the event loop;
 its long polls wait in `waiting`, and `watching` hears what others deliver meanwhile. Requests that
 do not wait are served together by `joint_receives`, those for several queues by `lease_each`.
 

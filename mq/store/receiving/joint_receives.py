@@ -42,7 +42,7 @@ class JointReceives:
         self._joint: Joint[tuple[QueueName, Done]] = Joint(committer, self._begin)
 
     def submit(self, queue: QueueName, done: Done) -> None:
-        """Take the oldest message. `done` gets it, or None, or what `Fetches.fetch` raises."""
+        """Take the oldest message. `done` gets it, or None, or what `Receives.receive` raises."""
         self._joint.ask((queue, done))
 
     def _begin(self, asked: Sequence[tuple[QueueName, Done]]) -> None:

@@ -23,8 +23,8 @@ from mq.store.release import put_back_or_log
 from mq.store.settings import visibility_ns
 
 _MAX_LATE = 10
-"""After this many leases that ended before the message could be delivered, a fetch ends empty: its
-visibility timeout is too short for this disk."""
+"""After this many leases that ended before the message could be delivered, a receive ends empty:
+its visibility timeout is too short for this disk."""
 
 
 ReceivedOrBusy = list[Received] | Literal[Lost.BUSY]
@@ -55,7 +55,7 @@ def receive_some(work: Workspace, queue: QueueName, ask: Ask) -> Operation[Recei
 
 
 def lease_some(work: Workspace, queue: QueueName, ask: Ask) -> Operation[ReceivedOrBusy]:
-    """Take the oldest messages that nobody else takes, up to MAX_FETCH_BYTES of bodies or what the
+    """Take the oldest messages that nobody else takes, up to MAX_BODIES_BYTES of bodies or what the
     share of the memory holds, but at least one. Returns no messages if there are none, and
     Lost.BUSY if others hold all of them.
 

@@ -15,13 +15,13 @@ from mq.errors import StoreUnavailable
 from mq.names import QueueName
 
 MAX_WAITING_REQUESTS = 10_000
-"""How many fetches may wait for a message; for more the server answers 503."""
+"""How many receives may wait for a message; for more the server answers 503."""
 
 
 class QueueWaiters:
-    """The requests that wait for one queue. One that is woken leaves the line to fetch, and returns
-    to the same place if another was faster. `called` is how many were woken and have not run
-    since."""
+    """The requests that wait for one queue. One that is woken leaves the line to receive, and
+    returns to the same place if another was faster. `called` is how many were woken and have not
+    run since."""
 
     __slots__ = ("called", "members", "parked", "spare")
 
@@ -33,14 +33,14 @@ class QueueWaiters:
 
     def wake(self, count: int) -> None:
         """Wake the first `count` requests that can be woken: one that has left may still be in
-        line, because its task has not run since. Those that are just fetching look again."""
+        line, because its task has not run since. Those that are just receiving look again."""
         at = woken = 0
         while woken < count and at < len(self.parked):
             woken += self.parked[at].resume(True)
             at += 1
         del self.parked[:at]
-        fetching = self.members - len(self.parked) - woken
-        self.spare = min(self.spare + count - woken, fetching)
+        receiving = self.members - len(self.parked) - woken
+        self.spare = min(self.spare + count - woken, receiving)
 
 
 class Waiter:
@@ -125,7 +125,7 @@ class Waiters:
 
     def count(self, queue: QueueName) -> int:
         """Return how many messages of a queue are for requests that wait. Those that are just
-        fetching are not counted: their operations come before all later ones."""
+        receiving are not counted: their operations come before all later ones."""
         line = self._lines.get(queue)
         return 0 if line is None else len(line.parked) + line.called
 

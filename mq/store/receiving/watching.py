@@ -45,7 +45,7 @@ class Watching:
             await self._draining
 
     def wake_for_what_is_left(self, queue: QueueName, count: int) -> None:
-        """Wake up to `count` waiting requests if messages were left to them by `count` fetches,
+        """Wake up to `count` waiting requests if messages were left to them by `count` receives,
         which found nothing more."""
         ready = self._work.ready.get(queue)
         if ready is not None and len(ready):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from mq.config import DEFAULT_CONTENT_TYPE, MAX_FETCH_MESSAGES
+from mq.config import DEFAULT_CONTENT_TYPE, MAX_ANSWER_MESSAGES
 from mq.errors import InvalidRequest
 from mq.lifecycle import SHOWN_STATES, State
 from mq.lines.ndjson import write_members
@@ -31,7 +31,7 @@ async def _peek(store: Store, request: web.BaseRequest, target: Target, share: S
     refuse_together(parameters, "peek", "wait", "visibility")
     refuse_together(parameters, "id", "max", "after", "state")
     state = _read_state(parameters)
-    limit = read_count(parameters, "max", MAX_FETCH_MESSAGES)
+    limit = read_count(parameters, "max", MAX_ANSWER_MESSAGES)
     if "id" in parameters:
         message_id = parse_message_id(parameters["id"])
         found = [await store.peek_at(target.queue, message_id)]

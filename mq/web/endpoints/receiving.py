@@ -10,7 +10,7 @@ from aiohttp import web
 
 from mq.config import (
     DEFAULT_CONTENT_TYPE,
-    MAX_FETCH_MESSAGES,
+    MAX_ANSWER_MESSAGES,
     MAX_VISIBILITY_SECONDS,
     MAX_WAIT_SECONDS,
 )
@@ -18,8 +18,8 @@ from mq.errors import InvalidRequest
 from mq.lines.ndjson import write_members
 from mq.names import parse_message_id
 from mq.store.answer_memory import Share
-from mq.store.receiving.fetches import LongPoll
 from mq.store.receiving.received_message import Received
+from mq.store.receiving.receives import LongPoll
 from mq.store.store import Store
 from mq.times import rfc3339
 from mq.web.answers import Answer, Response, lines_of
@@ -58,15 +58,15 @@ async def receive(store: Store, request: web.BaseRequest, target: Target) -> Res
             raise InvalidRequest(f"parameter {name!r} goes with 'peek'")
     if "id" in parameters:
         return await _receive_by_id(store, request, target)
-    limit = read_count(parameters, "max", MAX_FETCH_MESSAGES)
+    limit = read_count(parameters, "max", MAX_ANSWER_MESSAGES)
     wait = read_seconds(parameters, "wait", MAX_WAIT_SECONDS) or 0.0
     visibility = read_seconds(
         parameters, "visibility", MAX_VISIBILITY_SECONDS, is_zero_allowed=False
     )
     with store.answer_memory.share() as share:
         poll = LongPoll(wait)
-        fetch = store.receive_many(target.queue, limit or 1, visibility, poll, share)
-        waited = unless_client_leaves(request, fetch, poll.end) if wait else fetch
+        receiving = store.receive_many(target.queue, limit or 1, visibility, poll, share)
+        waited = unless_client_leaves(request, receiving, poll.end) if wait else receiving
         found = await waited or []
         if limit is None:
             return await _answer(store, request, found[0] if found else None)

@@ -115,7 +115,7 @@ class Rig:
 
     async def _drain_queue(self, client: LoadClient, queue: str) -> None:
         asked_ns = time.time_ns()
-        while (answer := await client.fetch(queue)).status == 200:
+        while (answer := await client.receive(queue)).status == 200:
             self.ledger.note_lease(*lease_of(answer, asked_ns))
             self.ledger.asked_to_remove.add(answer.message_id)
             assert (await client.remove(answer.message_id, queue)).status == 202

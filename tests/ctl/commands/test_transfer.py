@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mq.config import MAX_FETCH_MESSAGES
+from mq.config import MAX_ANSWER_MESSAGES
 from mq.errors import ExitCode
 from mq.properties import MAX_STORED_PROPERTIES_BYTES
 from tests.support.mqctl import Ctl, assert_refused, without_ours
@@ -59,7 +59,7 @@ def test_export_copies_the_ready_messages_and_changes_nothing(ctl: Ctl, queue: s
 
 
 def test_a_copy_of_more_than_one_answer_holds_is_whole(ctl: Ctl, queue: str) -> None:
-    ids = [f"id-{number}" for number in range(MAX_FETCH_MESSAGES + 5)]
+    ids = [f"id-{number}" for number in range(MAX_ANSWER_MESSAGES + 5)]
     lines = [json.dumps({"id": each, "body": each}).encode() + b"\n" for each in ids]
     for some in (lines[:7], lines[7:]):
         ctl.ok("send", queue, "--batch", stdin=b"".join(some))

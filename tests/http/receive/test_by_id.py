@@ -21,7 +21,7 @@ def visible_in(answer: WireAnswer) -> timedelta:
 
 
 @pytest.mark.parametrize("seconds", ["0.5", "1", "60.25", "2592000"])
-def test_visibility_of_a_fetch_is_what_it_asks_for(wire: Wire, queue: str, seconds: str) -> None:
+def test_visibility_of_a_receive_is_what_it_asks_for(wire: Wire, queue: str, seconds: str) -> None:
     wire.publish(queue)
     before = datetime.now(UTC)
 

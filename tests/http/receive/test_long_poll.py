@@ -166,9 +166,9 @@ def test_who_does_not_wait_does_not_overtake(
 
     wire.send(publish + request_bytes("GET", f"/{queue}/messages"))
 
-    published, fetched = wire.answer(), wire.answer()
+    published, received = wire.answer(), wire.answer()
     assert_got(waiter.answer(), published.headers["x-message-id"])
-    assert fetched.status == 204
+    assert received.status == 204
 
 
 def test_what_waiters_leave_is_for_everybody(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mq.store.answer_memory import MAX_FETCH_BYTES
+from mq.store.answer_memory import MAX_BODIES_BYTES
 from tests.support.batches import body_in, lines_of
 from tests.support.peeks import ids_behind, peek, tree
 from tests.support.processes import Server
@@ -79,7 +79,7 @@ def test_peek_with_max_shows_a_line_a_message_in_order(wire: Wire, queue: str) -
 
 
 def test_peek_with_max_is_bounded_by_bytes_but_shows_one(wire: Wire, queue: str) -> None:
-    huge, half = bytes(MAX_FETCH_BYTES + 1), b"h" * (MAX_FETCH_BYTES // 2)
+    huge, half = bytes(MAX_BODIES_BYTES + 1), b"h" * (MAX_BODIES_BYTES // 2)
     for body in (huge, half, half, b"1"):
         wire.publish(queue, body)
 

@@ -156,7 +156,7 @@ async def test_a_client_that_waits_gets_the_message_that_it_was_left(root: Path)
     async with store_on(root) as store:
         waiting = asyncio.create_task(store.receive(ORDERS, LONG_SECONDS, 60))
         async with asyncio.timeout(10):
-            while not store._fetches.waiting.count(ORDERS):
+            while not store._receives.waiting.count(ORDERS):
                 await asyncio.sleep(0.001)
         published = [asyncio.ensure_future(publish(store, b"body")) for _ in range(2)]
 
@@ -217,7 +217,7 @@ async def test_a_large_message_whose_check_is_refused_is_given_back(
     """It would be leased to nobody, and its file would stay open."""
     async with store_on(root) as store:
         message_id = await publish(store, b"x" * (SMALL_BODY_BYTES + 1))
-        committer = store._fetches._joint._committer
+        committer = store._receives._joint._committer
         submit = committer.submit
 
         def refuse_checks(submitted: Submitted) -> None:

@@ -37,16 +37,16 @@ async def test_a_message_that_a_move_passed_over_wakes_one_who_came_meanwhile(ro
         await _is_listed_for_good(store)
 
         moving = asyncio.create_task(store.move(TO_DEAD, MANY))
-        fetch = wait(store)
+        receiving = wait(store)
 
         async with asyncio.timeout(10):
             assert (await moving).taken == [message_id]
-            received = await fetch
+            received = await receiving
         assert received is not None
         assert received.message_id == message_id
 
 
-async def test_a_message_that_a_fetch_could_not_open_wakes_one_who_came_meanwhile(
+async def test_a_message_that_a_receive_could_not_open_wakes_one_who_came_meanwhile(
     root: Path,
 ) -> None:
     files = WatchedFiles()
@@ -56,19 +56,19 @@ async def test_a_message_that_a_fetch_could_not_open_wakes_one_who_came_meanwhil
         files.fail("open_message")
 
         failing = asyncio.create_task(store.receive(ORDERS, LONG_SECONDS))
-        fetch = wait(store)
+        receiving = wait(store)
 
         async with asyncio.timeout(10):
             with pytest.raises(StoreUnavailable):
                 await failing
-            received = await fetch
+            received = await receiving
         assert received is not None
         assert received.message_id == message_id
 
 
 async def _is_listed_for_good(store: Store) -> None:
-    """Return once all events are taken in, and a fetch that finds nothing would not list the queue
-    again."""
+    """Return once all events are taken in, and a receive that finds nothing would not list the
+    queue again."""
 
     def has_news(work: Workspace) -> bool:
         work.ready.drain()

@@ -20,7 +20,7 @@ from mq.names import MessageId, QueueName
 from mq.spool.message.burial import DEAD_ATTRIBUTE
 from mq.spool.message.held import Lost
 from mq.spool.message.seal import MAX_RECEIVE_COUNT, TYPE_ATTRIBUTE, Leases
-from mq.store.answer_memory import MAX_FETCH_BYTES, AnswerRoom
+from mq.store.answer_memory import MAX_BODIES_BYTES, AnswerRoom
 from mq.store.context import Workspace
 from mq.store.receiving import taking
 from mq.store.receiving.received_message import Received
@@ -282,8 +282,8 @@ def test_failure_of_any_call_leaves_the_message_as_it_was(
 
 
 @given(
-    st.lists(st.integers(0, MAX_FETCH_BYTES // 3), max_size=8),
-    st.none() | st.integers(0, 2 * MAX_FETCH_BYTES),
+    st.lists(st.integers(0, MAX_BODIES_BYTES // 3), max_size=8),
+    st.none() | st.integers(0, 2 * MAX_BODIES_BYTES),
 )
 def test_bodies_fit_together_as_they_fit_one_by_one(lengths: list[int], used: int | None) -> None:
     alone, together = AnswerRoom(used), AnswerRoom(used)

@@ -49,13 +49,13 @@ async def test_all_who_come_at_once_are_served_at_once_if_there_is_enough(
             await store.describe_queue(ORDERS)
         ids = [await publish(store, b"body") for _ in range(30)]
 
-        fetches = [
+        receives = [
             asyncio.create_task(store.receive(ORDERS, LONG_SECONDS, wait))
             for wait in (WAIT_SECONDS, 0.0, WAIT_SECONDS) * 10
         ]
 
         async with asyncio.timeout(10):
-            received = await asyncio.gather(*fetches)
+            received = await asyncio.gather(*receives)
         assert sorted(each.message_id for each in received if each is not None) == ids
 
 
@@ -104,7 +104,7 @@ async def test_a_wake_up_that_meets_one_who_has_just_left_goes_to_the_next(
             task.cancel()
 
         for each in news:
-            store._fetches.waiting.wake(*each)
+            store._receives.waiting.wake(*each)
 
         async with asyncio.timeout(10):
             received = await last
@@ -216,7 +216,7 @@ async def test_a_stop_ends_every_wait_at_whatever_step_it_is(root: Path) -> None
             store.stop_waiting()
             async with asyncio.timeout(20):
                 assert await task is None
-            store._fetches.waiting.is_stopped = False
+            store._receives.waiting.is_stopped = False
 
 
 async def test_nobody_waits_in_vain_at_a_store_that_fails(disk: Path) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from mq.names import ServerIds
-from mq.store.answer_memory import MAX_FETCH_BYTES
+from mq.store.answer_memory import MAX_BODIES_BYTES
 from tests.support.batches import body_in, lines_of
 from tests.support.messages import names_in, write_message
 from tests.support.processes import Process, Server, start_mover, wait_until
@@ -27,7 +27,7 @@ from tests.support.wire import (
 LARGE = os.urandom(100_000)
 
 
-def fetch(wire: Wire, queue: str, limit: int, more: str = "") -> WireAnswer:
+def receive(wire: Wire, queue: str, limit: int, more: str = "") -> WireAnswer:
     return wire.request("GET", f"/{queue}/messages?max={limit}{more}")
 
 
@@ -35,7 +35,7 @@ def test_max_takes_that_many_in_order_each_under_a_lease(wire: Wire, queue: str)
     bodies = [b"", "zw\xf6lf\r\n\x00\u2028".encode(), b"\xff\xfe", LARGE, b"l" * 100_000, b"six"]
     ids = [wire.publish(queue, body, content_type="text/x") for body in bodies]
 
-    lines = lines_of(fetch(wire, queue, 5))
+    lines = lines_of(receive(wire, queue, 5))
 
     assert [line["id"] for line in lines] == ids[:5]
     assert [body_in(line) for line in lines] == bodies[:5]
@@ -53,13 +53,13 @@ def test_max_takes_that_many_in_order_each_under_a_lease(wire: Wire, queue: str)
         etag = f'"{line["lease"]}"'
         assert take(wire, queue, line["id"], if_match=etag).headers["etag"] == etag
         assert wire.remove(queue, line["id"], if_match=etag).status == 202
-    assert [line["id"] for line in lines_of(fetch(wire, queue, 1000))] == ids[5:]
+    assert [line["id"] for line in lines_of(receive(wire, queue, 1000))] == ids[5:]
 
 
 def test_without_a_content_type_a_line_has_none(wire: Wire, queue: str) -> None:
     wire.publish(queue)
 
-    [line] = lines_of(fetch(wire, queue, 1))
+    [line] = lines_of(receive(wire, queue, 1))
 
     assert "content_type" not in line
 
@@ -70,25 +70,25 @@ def test_max_takes_a_thousand_at_once(server: Server, wire: Wire, queue: str) ->
     for message_id in ids:
         write_message(server.root / "queues" / queue / message_id)
 
-    lines = lines_of(fetch(wire, queue, 1000, "&visibility=3600"))
+    lines = lines_of(receive(wire, queue, 1000, "&visibility=3600"))
 
     assert [line["id"] for line in lines] == ids[:1000]
     assert wire.count(queue) == (1, 1000)
 
 
 def test_an_empty_queue_is_204(wire: Wire, queue: str) -> None:
-    assert fetch(wire, queue, 10).status == 204
-    assert fetch(wire, queue, 10, "&wait=0.1").status == 204
+    assert receive(wire, queue, 10).status == 204
+    assert receive(wire, queue, 10, "&wait=0.1").status == 204
 
 
 def test_max_is_bounded_by_bytes_but_takes_one(wire: Wire, queue: str) -> None:
-    huge, half = os.urandom(MAX_FETCH_BYTES + 1), b"h" * (MAX_FETCH_BYTES // 2)
+    huge, half = os.urandom(MAX_BODIES_BYTES + 1), b"h" * (MAX_BODIES_BYTES // 2)
     for body in (huge, half, half, b"1"):
         wire.publish(queue, body)
 
-    [first] = lines_of(fetch(wire, queue, 10))
-    halves = lines_of(fetch(wire, queue, 10))
-    [last] = lines_of(fetch(wire, queue, 10))
+    [first] = lines_of(receive(wire, queue, 10))
+    halves = lines_of(receive(wire, queue, 10))
+    [last] = lines_of(receive(wire, queue, 10))
 
     assert (body_in(first) == huge) is True
     assert [body_in(line) == half for line in halves] == [True, True]
@@ -112,7 +112,7 @@ def test_damaged_messages_are_left_out(server: Server, wire: Wire, queue: str, s
     for damaged in ids[:2]:
         (server.root / "queues" / queue / damaged).write_bytes(b"x" * size)
 
-    lines = lines_of(fetch(wire, queue, 10))
+    lines = lines_of(receive(wire, queue, 10))
 
     assert [line["id"] for line in lines] == ids[2:]
     assert {f"{queue}:{each}" for each in ids[:2]} <= set(names_in(server.root / "corrupt"))
@@ -130,21 +130,21 @@ def test_messages_whose_receiver_left_were_never_received(
     wait_until_closed(server, gone.local_port)
     wait_until(lambda: wire.count(queue) == (3, 0))
 
-    lines = lines_of(fetch(wire, queue, 10))
+    lines = lines_of(receive(wire, queue, 10))
 
     assert [(line["id"], line["receive_count"]) for line in lines] == [(each, 1) for each in ids]
 
 
-def test_messages_fetched_together_come_back_when_their_leases_are_over(
+def test_messages_received_together_come_back_when_their_leases_are_over(
     server: Server, wire: Wire, queue: str, processes: list[Process]
 ) -> None:
     processes.append(start_mover(server.root))
     ids = [wire.publish(queue) for _ in range(10)]
 
-    fetch(wire, queue, 10, "&visibility=0.2")
+    receive(wire, queue, 10, "&visibility=0.2")
 
     wait_until(lambda: wire.count(queue) == (10, 0))
-    lines = lines_of(fetch(wire, queue, 10))
+    lines = lines_of(receive(wire, queue, 10))
     assert [(line["id"], line["receive_count"]) for line in lines] == [(each, 2) for each in ids]
 
 

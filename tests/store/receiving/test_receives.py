@@ -1,5 +1,5 @@
-"""What a fetch sees through: a dropped index, damaged messages, a lease that is over, messages that
-are too old."""
+"""What a receive sees through: a dropped index, damaged messages, a lease that is over, messages
+that are too old."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OTHER = QueueName("other")
 async def test_queue_made_again_with_the_same_inode_has_its_own_messages_at_once(
     root: Path, orders: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The fetch itself learns of it from the events, within the pause between two listings."""
+    """The receive itself learns of it from the events, within the pause between two listings."""
     # While the folder is open its inode is nobody else's.
     monkeypatch.setattr("mq.spool.open_queues.MAX_OPEN_QUEUES", 1)
     async with store_on(root) as store:
@@ -84,21 +84,21 @@ async def test_lease_that_the_check_of_a_large_body_outlasted_is_not_answered(
     async with store_on(root, files) as store:
         message_id = await publish(store, bytes(70_000))
         gate = files.hold_back("read")
-        fetch = asyncio.create_task(store.receive(ORDERS, 0.2))
+        receiving = asyncio.create_task(store.receive(ORDERS, 0.2))
         await gate.reached()
         late_ns = (root / "delay" / f"orders:{message_id}").stat().st_mtime_ns
         while late_ns > time.time_ns():
             await asyncio.sleep(0.001)
         gate.open()
 
-        received = await fetch
+        received = await receiving
         assert received is None or received.visible_ns > late_ns
 
 
-async def test_two_fetches_of_a_round_find_one_message_that_is_released_in_between(
+async def test_two_receives_of_a_round_find_one_message_that_is_released_in_between(
     root: Path,
 ) -> None:
-    """Another server had leased it, which the first fetch does not know yet."""
+    """Another server had leased it, which the first receive does not know yet."""
     async with store_on(root) as store, store_on(root) as other:
         message_id = await publish(store, b"body")
         await store.describe_queue(ORDERS)
@@ -113,11 +113,11 @@ async def test_two_fetches_of_a_round_find_one_message_that_is_released_in_betwe
         assert [each.message_id for each in (first, second) if each] == [message_id]
 
 
-async def test_fetches_of_one_round_do_not_remove_many_old_messages_each(
+async def test_receives_of_one_round_do_not_remove_many_old_messages_each(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Requests to other queues wait for the end of a round."""
-    fetches, messages = 32, 1500
+    receives, messages = 32, 1500
     monkeypatch.setattr("mq.store.maintenance.SWEEP_SECONDS", 1_000)
     removed: list[int] = []
     begin_round = Workspace.begin_round
@@ -133,13 +133,13 @@ async def test_fetches_of_one_round_do_not_remove_many_old_messages_each(
         born = (root / "queues/orders" / last.message_id).stat().st_ctime_ns
         await eventually(lambda: _is_older(born, SECOND_NS // 20))
         await store.change_settings(ORDERS, {"ttl": "0.01"})
-        found = await asyncio.gather(*(store.receive(ORDERS, 30) for _ in range(fetches)))
+        found = await asyncio.gather(*(store.receive(ORDERS, 30) for _ in range(receives)))
 
-        assert found == [None] * fetches
+        assert found == [None] * receives
         assert len(names_in(root / "remove")) == messages
 
     most = max(after - before for before, after in itertools.pairwise(removed))
-    assert most <= expiry._AT_ONCE + fetches * expiry._FEW
+    assert most <= expiry._AT_ONCE + receives * expiry._FEW
 
 
 async def _is_older(born_ns: int, age_ns: int) -> bool:

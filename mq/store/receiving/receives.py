@@ -1,4 +1,4 @@
-"""Fetches on the event loop. They wait in line, and messages are given back when nobody waits for
+"""Receives on the event loop. They wait in line, and messages are given back when nobody waits for
 the answer any more."""
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _BUSY_PAUSE_SECONDS = (0.01, 1.0)
 
 
 class LongPoll:
-    """How long a fetch waits, from now on."""
+    """How long a receive waits, from now on."""
 
     __slots__ = ("_loop", "deadline", "waiter")
 
@@ -48,13 +48,13 @@ class LongPoll:
         return self._loop.time() >= self.deadline
 
     def end(self) -> None:
-        """Let the fetch wait no longer. It gets what is there, and what it is just taking."""
+        """Let the receive wait no longer. It gets what is there, and what it is just taking."""
         self.deadline = 0.0
         if self.waiter is not None:
             self.waiter.leave()
 
 
-class Fetches:
+class Receives:
     """Everything that is received on one server."""
 
     def __init__(self, work: Workspace, committer: Committer) -> None:
@@ -75,10 +75,10 @@ class Fetches:
         self._is_closing = True
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def fetch(
-        self, queue: QueueName, ask: Ask, wait: float | LongPoll, receive: Receive = receive_some
+    async def receive(
+        self, queue: QueueName, ask: Ask, wait: float | LongPoll, by: Receive = receive_some
     ) -> list[Received]:
-        """Take the messages that `receive` chooses, as a rule the oldest. Waits for the first one,
+        """Take the messages that `by` chooses, as a rule the oldest. Waits for the first one,
         for as long as `wait` says or up to that many seconds, in order of arrival.
 
         A request that waits comes before one that does not. If the caller is cancelled, the
@@ -86,19 +86,19 @@ class Fetches:
         """
         poll = wait if isinstance(wait, LongPoll) else LongPoll(wait)
         if not poll.is_over:
-            return await self._fetch_in_line(queue, ask, poll, receive)
-        taken = await self._try(queue, ask, self.waiting.count(queue), receive)
+            return await self._receive_in_line(queue, ask, poll, by)
+        taken = await self._try(queue, ask, self.waiting.count(queue), by)
         if isinstance(taken, list) and taken:
             return taken
         self._watching.wake_for_what_is_left(queue, 1)
         return []
 
     def submit(self, queue: QueueName, done: Done) -> None:
-        """Take the oldest message at once. `done` gets it, or None, or what `fetch` raises."""
+        """Take the oldest message at once. `done` gets it, or None, or what `receive` raises."""
         self._joint.submit(queue, done)
 
-    async def _fetch_in_line(
-        self, queue: QueueName, ask: Ask, poll: LongPoll, receive: Receive
+    async def _receive_in_line(
+        self, queue: QueueName, ask: Ask, poll: LongPoll, by: Receive
     ) -> list[Received]:
         pause, longest = _BUSY_PAUSE_SECONDS
         taken: ReceivedOrBusy = []
@@ -106,7 +106,7 @@ class Fetches:
             with self.waiting.enter(queue) as waiter:
                 poll.waiter = waiter
                 while not self.waiting.is_stopped:
-                    taken = await self._try_in_line(queue, ask, waiter, receive)
+                    taken = await self._try_in_line(queue, ask, waiter, by)
                     if isinstance(taken, list) and taken:
                         return taken
                     until = poll.deadline
@@ -124,25 +124,23 @@ class Fetches:
         return []
 
     async def _try_in_line(
-        self, queue: QueueName, ask: Ask, waiter: Waiter, receive: Receive
+        self, queue: QueueName, ask: Ask, waiter: Waiter, by: Receive
     ) -> ReceivedOrBusy:
         try:
-            return await self._try(queue, ask, waiter.ahead(), receive)
+            return await self._try(queue, ask, waiter.ahead(), by)
         except QueueNotFound:
             # The others find out by themselves, at once.
             waiter.has_turn = False
             self.waiting.wake_all(queue)
             raise
 
-    async def _try(
-        self, queue: QueueName, ask: Ask, leave: int, receive: Receive
-    ) -> ReceivedOrBusy:
+    async def _try(self, queue: QueueName, ask: Ask, leave: int, by: Receive) -> ReceivedOrBusy:
         """Try once. Returns no messages if there are none, and Lost.BUSY if others hold all of
         them."""
         if leave:
             ask = ask._replace(leave=leave)
         return await self._committer.run(
-            receive(self._work, queue, ask),
+            by(self._work, queue, ask),
             lambda taken: self.give_back(taken if isinstance(taken, list) else ()),
         )
 
