@@ -144,33 +144,6 @@ class ExitCode(IntEnum):
     FOLDERS = 78
 
 
-EXIT_CODES = {
-    ExitCode.OK: "stopped as asked",
-    ExitCode.USAGE: "a flag has a bad value",
-    ExitCode.FORMAT: "the root has an unknown format version",
-    ExitCode.UNAVAILABLE: "the address or port cannot be bound",
-    ExitCode.SOFTWARE: "a defect: please report it",
-    ExitCode.SYSTEM: "this system lacks something MQ needs",
-    ExitCode.ROOT: "a folder cannot be made, read or written",
-    ExitCode.OUTPUT: "stdout cannot be written",
-    ExitCode.OWNER: "the root belongs to another user",
-    ExitCode.FOLDERS: "the folders are on different file systems, or not those of one root",
-}
-"""What `--help` says about each exit code of the server, the mover and the reaper."""
-
-CTL_EXIT_CODES = EXIT_CODES | {
-    ExitCode.OK: "done",
-    ExitCode.FINDINGS: "fsck: findings remain",
-    ExitCode.USAGE: "a flag or argument is wrong, or the command needs --root",
-    ExitCode.EMPTY: "empty: there is no message to show",
-    ExitCode.NOT_FOUND: "no such queue or message",
-    ExitCode.REFUSED: "refused; nothing was changed, except that import published earlier lines",
-    ExitCode.UNAVAILABLE: "no MQ answers there, an answer broke off, or a message is damaged",
-    ExitCode.TRY_AGAIN: "not possible now; the outcome may be unknown; try again",
-}
-"""What `mqctl --help` says about each exit code."""
-
-
 class CommandFailed(MQError):
     """A command cannot do what it was asked to do. `exit_code` says what kind of error it is."""
 

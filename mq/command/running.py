@@ -17,12 +17,26 @@ from click.exceptions import NoArgsIsHelpError
 from mq.command.stderr import guard_stderr
 from mq.command.stdin import guard_stdin
 from mq.command.stdout import ReaderGone, drop_stdout, guard_stdout, printable
-from mq.errors import EXIT_CODES, CommandFailed, ExitCode
+from mq.errors import CommandFailed, ExitCode
 
 PARENT_VARIABLE = "MQ_PARENT_PID"
 """`mq --standalone` sets it for its children, which end when that process ends."""
 
 _PR_SET_PDEATHSIG = 1
+
+EXIT_CODES = {
+    ExitCode.OK: "stopped as asked",
+    ExitCode.USAGE: "a flag has a bad value",
+    ExitCode.FORMAT: "the root has an unknown format version",
+    ExitCode.UNAVAILABLE: "the address or port cannot be bound",
+    ExitCode.SOFTWARE: "a defect: please report it",
+    ExitCode.SYSTEM: "this system lacks something MQ needs",
+    ExitCode.ROOT: "a folder cannot be made, read or written",
+    ExitCode.OUTPUT: "stdout cannot be written",
+    ExitCode.OWNER: "the root belongs to another user",
+    ExitCode.FOLDERS: "the folders are on different file systems, or not those of one root",
+}
+"""What `--help` says about each exit code of the server, the mover and the reaper."""
 
 
 def run(command: click.Command, meanings: Mapping[ExitCode, str] = EXIT_CODES) -> NoReturn:

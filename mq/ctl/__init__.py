@@ -22,8 +22,7 @@ def main() -> None:
         # Nothing has begun, so Ctrl-C just ends it.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from mq.command.running import run
-    from mq.ctl.cli import mqctl
-    from mq.errors import CTL_EXIT_CODES
+    from mq.ctl.cli import CTL_EXIT_CODES, mqctl
 
     signal.signal(signal.SIGINT, on_interrupt)
     run(mqctl, CTL_EXIT_CODES)

@@ -9,7 +9,7 @@ import click
 
 from mq import __version__
 from mq.command.pace import messages_text
-from mq.command.running import exit_codes_text
+from mq.command.running import EXIT_CODES, exit_codes_text
 from mq.ctl.arguments import Commands, IdParam, LeaseParam, queue_argument
 from mq.ctl.commands.benching import bench
 from mq.ctl.commands.executing import execute
@@ -33,9 +33,21 @@ from mq.ctl.common_flags import (
 )
 from mq.ctl.screen import display
 from mq.ctl.ways.access import QueueCounts
-from mq.errors import CTL_EXIT_CODES, CommandFailed, ExitCode
+from mq.errors import CommandFailed, ExitCode
 from mq.lifecycle import SHOWN_STATES, State
 from mq.names import MessageId, QueueName
+
+CTL_EXIT_CODES = EXIT_CODES | {
+    ExitCode.OK: "done",
+    ExitCode.FINDINGS: "fsck: findings remain",
+    ExitCode.USAGE: "a flag or argument is wrong, or the command needs --root",
+    ExitCode.EMPTY: "empty: there is no message to show",
+    ExitCode.NOT_FOUND: "no such queue or message",
+    ExitCode.REFUSED: "refused; nothing was changed, except that import published earlier lines",
+    ExitCode.UNAVAILABLE: "no MQ answers there, an answer broke off, or a message is damaged",
+    ExitCode.TRY_AGAIN: "not possible now; the outcome may be unknown; try again",
+}
+"""What `mqctl --help` says about each exit code."""
 
 
 @click.group(

@@ -14,8 +14,8 @@ import click
 
 from mq import __version__
 from mq.command.flags import FILE, Seconds
-from mq.command.running import exit_codes_text, run
-from mq.errors import EXIT_CODES, ExitCode
+from mq.command.running import EXIT_CODES, exit_codes_text, run
+from mq.errors import ExitCode
 from pyspark_mq.options import CLAIM_MESSAGES
 from pyspark_mq.pipeline.place_flags import place_flags
 from pyspark_mq.pipeline.stopping import end_children, raise_on_signals, run_until_stopped

@@ -15,8 +15,7 @@ import pytest
 
 from mq import __version__
 from mq.command.manual import man_page
-from mq.ctl.cli import mqctl
-from mq.errors import CTL_EXIT_CODES
+from mq.ctl.cli import CTL_EXIT_CODES, mqctl
 from pyspark_mq.pipeline.cli import mq_pipeline
 from tests.support.sources import REPOSITORY
 from vsqs.cli import vsqs

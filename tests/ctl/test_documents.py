@@ -12,8 +12,7 @@ import click
 import pytest
 
 from mq.config import MAX_VISIBILITY_SECONDS, MIB, ServerConfig
-from mq.ctl.cli import mqctl
-from mq.errors import CTL_EXIT_CODES
+from mq.ctl.cli import CTL_EXIT_CODES, mqctl
 from mq.fsck.suspect import SETTLE_SECONDS, FindingKind
 from tests.support.mqctl import without_ours
 from tests.support.processes import Server

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from mq import __version__
-from mq.errors import CTL_EXIT_CODES, ExitCode
+from mq.ctl.cli import CTL_EXIT_CODES
+from mq.errors import ExitCode
 from tests.support.mqctl import Ctl, assert_refused
 from tests.support.processes import Server
 

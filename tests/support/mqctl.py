@@ -8,7 +8,8 @@ import re
 from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 
-from mq.errors import CTL_EXIT_CODES, ExitCode
+from mq.ctl.cli import CTL_EXIT_CODES
+from mq.errors import ExitCode
 from tests.support.preloaded import run_preloaded
 
 

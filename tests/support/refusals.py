@@ -7,7 +7,8 @@ import subprocess
 from tempfile import TemporaryFile
 from typing import NamedTuple
 
-from mq.errors import EXIT_CODES, ExitCode
+from mq.command.running import EXIT_CODES
+from mq.errors import ExitCode
 from tests.support.preloaded import run_preloaded
 
 

@@ -12,12 +12,12 @@ import pytest
 from click.testing import CliRunner
 
 from mq import config
+from mq.command.running import EXIT_CODES
 from mq.commit.arrivals import MAX_PENDING_OPERATIONS
 from mq.commit.barrier import FEW_UNSYNCED
 from mq.config import MoverConfig, ReaperConfig, ServerConfig
 from mq.daemon.cli import STANDALONE_KEEP_SECONDS, mq
 from mq.daemon.server import SHUTDOWN_SECONDS
-from mq.errors import EXIT_CODES
 from mq.lifecycle import MOVES
 from mq.properties import MAX_STORED_PROPERTIES_BYTES
 from mq.spool.message.seal import MAX_STAMP_AHEAD_NS, Seal
