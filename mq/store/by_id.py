@@ -83,8 +83,7 @@ def _take(
 ) -> Operation[Received | None]:
     """Try to take a message. Returns None if another process holds the lock, or the barrier
     outlasted the lease."""
-    if visibility_ns is None:
-        visibility_ns = settings.visibility_ns(work, work.settings.of(queue))
+    hidden_ns = settings.visibility_ns(work, work.settings.of(queue), visibility_ns)
     finding = partial(hold_by_id, work, queue, message_id, guard)
     found = yield from once_unlocked(queue, finding)
     if found is None:
@@ -95,7 +94,7 @@ def _take(
         work,
         place,
         OpenedMessage(held),
-        visibility_ns,
+        hidden_ns,
         begin_lease if guard is None else keep_lease,
     )
     if isinstance(received, Lost):

@@ -20,8 +20,11 @@ from mq.store.context import Workspace, no_queue
 NO_CHANGES: Mapping[str, str] = {}
 
 
-def visibility_ns(work: Workspace, settings: QueueSettings) -> int:
-    """Return how long a received message is hidden if its receiver does not say, in ns."""
+def visibility_ns(work: Workspace, settings: QueueSettings, asked_ns: int | None) -> int:
+    """Return how long a received message is hidden, in ns: as long as its receiver asks for, or
+    else as its queue, or else as the server says."""
+    if asked_ns is not None:
+        return asked_ns
     own = settings.visibility_seconds
     return int((work.config.visibility_seconds if own is None else own) * SECOND_NS)
 

@@ -85,9 +85,7 @@ def _take_some(
     message keeps its own group waiting, and no other one."""
     passed: list[str] = []
     taken: list[Received] = []
-    hidden_ns = ask.visibility_ns
-    if hidden_ns is None:
-        hidden_ns = visibility_ns(work, work.settings.of(queue))
+    hidden_ns = visibility_ns(work, work.settings.of(queue), ask.visibility_ns)
     taker = Taker(work, queue, hidden_ns)
     try:
         while not taken and (keys := state.groups.take(ask.limit)):

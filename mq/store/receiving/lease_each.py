@@ -86,10 +86,7 @@ def _find(work: Workspace, queue: QueueName, ask: Ask) -> tuple[Taker, list[Mess
     ids = next_some(work, queue, ready, ask.leave, ask.limit)
     if not ids and (work.ready.get(queue) is not ready or work.may_have_changed(queue, ready)):
         return None
-    hidden_ns = ask.visibility_ns
-    if hidden_ns is None:
-        hidden_ns = visibility_ns(work, settings)
-    return Taker(work, queue, hidden_ns), ids
+    return Taker(work, queue, visibility_ns(work, settings, ask.visibility_ns)), ids
 
 
 def _take(work: Workspace, takings: Sequence[_Taking], outcomes: _Outcomes) -> None:

@@ -76,9 +76,7 @@ def lease_some(work: Workspace, queue: QueueName, ask: Ask) -> Operation[Receive
             if settings.ttl_seconds is not None and expire_some(work, queue, ready, settings):
                 yield expiring(work, queue)
                 continue
-            hidden_ns = ask.visibility_ns
-            if hidden_ns is None:
-                hidden_ns = visibility_ns(work, settings)
+            hidden_ns = visibility_ns(work, settings, ask.visibility_ns)
             taken, was_busy = (
                 take_some(work, queue, ready, ask, hidden_ns)
                 if ask.limit > 1
