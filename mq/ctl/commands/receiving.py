@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -15,6 +16,7 @@ from mq.ctl.commands.removing import kept_in_the_queue, remove_written
 from mq.ctl.common_flags import everywhere, flags_of, opened, raw_option
 from mq.ctl.screen import display
 from mq.ctl.screen.progress import ProgressBar, said_when_interrupted
+from mq.ctl.ways.access import ShownMessage
 from mq.errors import ExitCode
 from mq.names import QueueName
 
@@ -56,12 +58,7 @@ def recv(
     from mq.lines.transfer import flush
 
     flags = flags_of(context)
-    if flags.as_json:
-        put = display.write_document
-    elif limit == 1:
-        put = display.write_content if ack else display.write_body
-    else:
-        put = display.write_as_line if ack else display.write_receipt_and_line
+    put = _writer(flags.as_json, limit == 1, ack)
     received = kept = 0
     bar = ProgressBar("receiving", limit)
     is_alone = ack and (output is not None or not sys.stdout.isatty())
@@ -92,3 +89,14 @@ def recv(
         raise kept_in_the_queue(kept, received)
     if not received:
         context.exit(ExitCode.EMPTY)
+
+
+def _writer(
+    as_json: bool, is_one: bool, is_removed: bool
+) -> Callable[[ShownMessage, display.Write], None]:
+    """Return what writes a message. One that is not removed comes with its receipt."""
+    if as_json:
+        return display.write_document
+    if is_one:
+        return display.write_content if is_removed else display.write_body
+    return display.write_as_line if is_removed else display.write_receipt_and_line

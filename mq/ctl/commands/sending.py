@@ -26,6 +26,7 @@ from mq.ctl.commands.transfer import is_published, publish_line, require_queue
 from mq.ctl.common_flags import CommonFlags, everywhere, flags_of, opened
 from mq.ctl.screen import display
 from mq.ctl.screen.progress import ProgressBar, said_when_interrupted
+from mq.ctl.ways.access import Access
 from mq.errors import BodyTooLarge
 from mq.lines.ndjson import Line
 from mq.names import MessageId, QueueName
@@ -76,24 +77,43 @@ def send(
     if is_lines and (is_batch or message_id is not None):
         raise click.UsageError("--batch and --id do not go with --lines; use import for both")
     kept = checked_properties(properties)
-    if body is not None and file is not None:
-        raise click.UsageError("BODY and --file are two bodies; give only one")
-    source = io.BytesIO(os.fsencode(body)) if body is not None else file or sys.stdin.buffer
+    model = Line(b"", message_id, content_type, delay_seconds, kept)
+    source = _source(body, file)
     if is_lines:
-        _send_lines(flags, queue, source, Line(b"", None, content_type, delay_seconds, kept))
+        _send_lines(flags, queue, source, model)
         return
     with opened(flags) as access:
         if is_batch:
-            lines = Source(source).read(MAX_BATCH_BYTES + 1)
-            if len(lines) > MAX_BATCH_BYTES:
-                raise BodyTooLarge(f"the batch has more than {MAX_BATCH_BYTES} bytes; send several")
-            ids = access.publish_batch(queue, lines)
+            ids = _send_batch(access, queue, source)
         else:
-            one = access.publish(
-                queue, Source(source), content_type, message_id, delay_seconds, properties=kept
-            )
-            ids = [one]
+            ids = [_send_one(access, queue, source, model)]
     _say_ids(flags, queue, ids)
+
+
+def _source(body: str | None, file: BinaryIO | None) -> BinaryIO:
+    """Return where the body is: in the argument, in a file, or else on stdin."""
+    if body is not None and file is not None:
+        raise click.UsageError("BODY and --file are two bodies; give only one")
+    return io.BytesIO(os.fsencode(body)) if body is not None else file or sys.stdin.buffer
+
+
+def _send_one(access: Access, queue: QueueName, source: BinaryIO, model: Line) -> MessageId:
+    """Publish what the source has as one message, in all else like the model."""
+    return access.publish(
+        queue,
+        Source(source),
+        model.content_type,
+        model.message_id,
+        model.delay_seconds,
+        properties=model.properties,
+    )
+
+
+def _send_batch(access: Access, queue: QueueName, source: BinaryIO) -> list[MessageId]:
+    lines = Source(source).read(MAX_BATCH_BYTES + 1)
+    if len(lines) > MAX_BATCH_BYTES:
+        raise BodyTooLarge(f"the batch has more than {MAX_BATCH_BYTES} bytes; send several")
+    return access.publish_batch(queue, lines)
 
 
 def _send_lines(flags: CommonFlags, queue: QueueName, source: BinaryIO, model: Line) -> None:
