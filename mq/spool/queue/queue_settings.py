@@ -135,6 +135,12 @@ with a dot, like `sqs.wait`, is a note, which a gateway of that name understands
 def change(queue: QueueName, before: QueueSettings, changes: Mapping[str, str]) -> QueueSettings:
     """Return the settings with some of them changed; an empty value takes a setting away. Raises
     InvalidRequest, which names the setting."""
+    after = _changed(before, changes)
+    _check_dead_letters(queue, after)
+    return after
+
+
+def _changed(before: QueueSettings, changes: Mapping[str, str]) -> QueueSettings:
     values: dict[str, Any] = {}
     notes = dict(before.notes)
     for name, text in changes.items():
@@ -149,7 +155,11 @@ def change(queue: QueueName, before: QueueSettings, changes: Mapping[str, str]) 
             raise InvalidRequest(f"setting {name}={text!r}: give {setting.takes}")
         # A queue that is not paused has no such setting.
         values[setting.field] = None if value is False else value
-    after = replace(before, notes=notes, **values)
+    return replace(before, notes=notes, **values)
+
+
+def _check_dead_letters(queue: QueueName, after: QueueSettings) -> None:
+    """Raise InvalidRequest if the queue cannot have what these settings say of dead letters."""
     if after.dead_letters == queue:
         raise InvalidRequest(f"setting dead-letters={queue!r}: name another queue than this one")
     if after.dead_letters is not None and is_fifo(after.dead_letters) != is_fifo(queue):
@@ -162,7 +172,6 @@ def change(queue: QueueName, before: QueueSettings, changes: Mapping[str, str]) 
             f"queue {queue} holds dead letters, which leave it only when someone moves them: it "
             "takes neither max-receives nor dead-letters"
         )
-    return after
 
 
 def _change_note(notes: dict[str, str], name: str, text: str) -> None:
