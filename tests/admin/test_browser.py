@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.browser import Browser, fill, page_of
 from tests.support.processes import Server
+from tests.support.token_files import make_token_file
 from tests.support.wire import Wire
 
 READER = "reader-kT3vVt9xkq3mP2sYw8LrBg"
@@ -112,9 +113,7 @@ def test_what_the_server_refuses_is_shown(browser: Browser, writable: Server) ->
 def test_a_token_is_asked_for_once(
     browser: Browser, start_server: Callable[..., Server], tmp_path: Path
 ) -> None:
-    tokens = tmp_path / "tokens"
-    tokens.touch(mode=0o600)
-    tokens.write_text(f"reader read {READER}\n")
+    tokens = make_token_file(tmp_path, f"reader read {READER}")
     server = start_server("--admin=127.0.0.1:0", f"--token-file={tokens}")
     (server.root / "queues" / "orders").mkdir()
 

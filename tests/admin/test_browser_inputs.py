@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.support.browser import Browser, bodies, counted, fill, hide, page_of, press
 from tests.support.processes import Server
+from tests.support.token_files import make_token_file
 
 READER = "reader-kT3vVt9xkq3mP2sYw8LrBg"
 ENTER = "\ue007"
@@ -104,9 +105,7 @@ def test_more_that_is_pressed_twice_shows_each_message_once(
 def test_a_token_that_no_header_carries_is_not_taken(
     browser: Browser, start_server: Callable[..., Server], tmp_path: Path
 ) -> None:
-    tokens = tmp_path / "tokens"
-    tokens.touch(mode=0o600)
-    tokens.write_text(f"reader read {READER}\n")
+    tokens = make_token_file(tmp_path, f"reader read {READER}")
     server = start_server("--admin=127.0.0.1:0", f"--token-file={tokens}")
     (server.root / "queues" / "orders").mkdir()
     browser.open(page_of(server))

@@ -16,6 +16,7 @@ import pytest
 from mq.admin.live import MAX_VIEWERS, Live, Look
 from mq.admin.page import PAGES
 from tests.support.processes import Server, wait_until
+from tests.support.token_files import make_token_file
 from tests.support.wire import Wire, assert_problem, request_bytes
 
 READER, WRITER = "reader-kT3vVt9xkq3mP2sYw8LrBg", "writer-8wYs2Pm3qkx9tVv3TkgBrL"
@@ -204,9 +205,9 @@ def test_no_other_site_writes_there(
 def test_tokens_hold_as_on_the_main_port(
     start_server: Callable[..., Server], tmp_path: Path
 ) -> None:
-    tokens = tmp_path / "tokens"
-    tokens.touch(mode=0o600)
-    tokens.write_text(f"reader read {READER}\nwriter write,admin orders {WRITER}\n")
+    tokens = make_token_file(
+        tmp_path, f"reader read {READER}", f"writer write,admin orders {WRITER}"
+    )
     server = start_server("--admin=127.0.0.1:0", "--admin-write", f"--token-file={tokens}")
     reader, writer = f"Bearer {READER}", f"Bearer {WRITER}"
     with closing(Wire(server.admin_port)) as wire:
@@ -224,9 +225,7 @@ def test_tokens_hold_as_on_the_main_port(
 def test_a_viewer_whose_token_is_taken_away_sees_no_more(
     start_server: Callable[..., Server], tmp_path: Path
 ) -> None:
-    tokens = tmp_path / "tokens"
-    tokens.touch(mode=0o600)
-    tokens.write_text(f"reader read {READER}\n")
+    tokens = make_token_file(tmp_path, f"reader read {READER}")
     server = start_server("--admin=127.0.0.1:0", f"--token-file={tokens}")
     with closing(Viewer(server.admin_port, authorization=f"Bearer {READER}")) as viewer:
         viewer.next()

@@ -18,6 +18,7 @@ import pytest
 from mq.client import Client, Forbidden, Queue, Refused, Unauthorized, UnexpectedAnswer
 from tests.support.faces import Running, new_queue, receive_now
 from tests.support.processes import Server, wait_until
+from tests.support.token_files import make_token_file
 
 TOKEN = "writer-8wYs2Pm3qkx9tVv3TkgBrL"
 READER = "reader-kT3vVt9xkq3mP2sYw8LrBg"
@@ -42,10 +43,11 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 @pytest.fixture(scope="module")
 def token_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The server's."""
-    path = tmp_path_factory.mktemp("tokens") / "tokens"
-    path.touch(mode=0o600)
-    path.write_text(f"writer read,write,admin {TOKEN}\nreader read {READER}\n")
-    return path
+    return make_token_file(
+        tmp_path_factory.mktemp("tokens"),
+        f"writer read,write,admin {TOKEN}",
+        f"reader read {READER}",
+    )
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ import pytest
 from mq.daemon.healthy import command_line
 from tests.support.certificates import Pair, make_certificate
 from tests.support.processes import FreshServer, Process, Server, free_port, wait_until
+from tests.support.token_files import make_token_file
 
 StartServer = Callable[..., Server]
 
@@ -69,9 +70,7 @@ def test_without_an_admin_listener_the_api_is_asked(
     start_server: StartServer, pair: Pair, tmp_path: Path, with_tls: bool
 ) -> None:
     """A server with tokens too: it answers, if only that one is needed."""
-    tokens = tmp_path / "tokens"
-    tokens.touch(mode=0o600)
-    tokens.write_text("a read * kT3vVt9xkq3mP2sYw8LrBg")
+    tokens = make_token_file(tmp_path, "a read * kT3vVt9xkq3mP2sYw8LrBg")
     more = pair.flags() if with_tls else ()
 
     server = start_server(f"--port={free_port()}", "--admin=off", f"--token-file={tokens}", *more)

@@ -10,6 +10,7 @@ import pytest
 from mq.errors import ExitCode
 from tests.support.processes import Process, Server, wait_until
 from tests.support.refusals import start
+from tests.support.token_files import make_token_file
 
 StartServer = Callable[..., Server]
 
@@ -17,9 +18,7 @@ StartServer = Callable[..., Server]
 def test_bound_elsewhere_without_tokens_or_tls_is_one_warning(
     start_server: StartServer, tmp_path: Path
 ) -> None:
-    tokens = tmp_path / "tokens"
-    tokens.touch(mode=0o600)
-    tokens.write_text("a read kT3vVt9xkq3mP2sYw8LrBg")
+    tokens = make_token_file(tmp_path, "a read kT3vVt9xkq3mP2sYw8LrBg")
     wide = ("--insecure", "--address=127.0.0.1", "--admin=0.0.0.0:0")
 
     def warnings(*flags: str) -> list[str]:

@@ -19,6 +19,7 @@ from mq.errors import ExitCode, StartRefused
 from tests.support.certificates import Pair, make_certificate
 from tests.support.processes import Server, wait_until
 from tests.support.refusals import start
+from tests.support.token_files import make_token_file
 from tests.support.wire import request_bytes
 
 
@@ -147,9 +148,7 @@ def test_what_is_in_order_is_reloaded_beside_what_is_not(
     """The log says of each which it was."""
     used = Pair(tmp_path / "used.pem", tmp_path / "used.key")
     pair.copy_to(used)
-    tokens = tmp_path / "tokens"
-    tokens.touch(mode=0o600)
-    tokens.write_text("a read * kT3vVt9xkq3mP2sYw8LrBg")
+    tokens = make_token_file(tmp_path, "a read * kT3vVt9xkq3mP2sYw8LrBg")
     server = start_server(*used.flags(), f"--token-file={tokens}")
 
     tokens.write_text("a read")

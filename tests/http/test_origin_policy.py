@@ -15,6 +15,7 @@ from mq.config import Address, ServerConfig
 from mq.web.origin_policy import origin_policy_of
 from mq.web.parameters import BareHead
 from tests.support.processes import Server
+from tests.support.token_files import make_token_file
 from tests.support.wire import Wire, WireAnswer, assert_problem, make_queue, request_bytes
 
 StartServer = Callable[..., Server]
@@ -262,9 +263,7 @@ def test_a_name_that_will_do_on_a_unix_socket_does_not_do_elsewhere_when_it_is_k
 def test_a_page_is_refused_before_its_token_is_looked_at(
     start_server: StartServer, connect: Connect, tmp_path: Path
 ) -> None:
-    tokens = tmp_path / "tokens"
-    tokens.touch(mode=0o600)
-    tokens.write_text("till read,write,admin * kT3vVt9xkq3mP2sYw8LrBg")
+    tokens = make_token_file(tmp_path, "till read,write,admin * kT3vVt9xkq3mP2sYw8LrBg")
     wire = connect(start_server(f"--token-file={tokens}"))
 
     for more in ({}, {"authorization": "Bearer kT3vVt9xkq3mP2sYw8LrBg"}):

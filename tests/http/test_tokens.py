@@ -15,6 +15,7 @@ from mq.web.routes import RESOURCES
 from mq.web.tokens import Scope
 from tests.support.processes import FreshServer, Process, Server, wait_until
 from tests.support.refusals import start
+from tests.support.token_files import make_token_file
 from tests.support.wire import Wire, WireAnswer, assert_problem
 
 READER = "reader-kT3vVt9xkq3mP2sYw8LrBg"
@@ -38,10 +39,7 @@ REQUESTS = {
 
 @pytest.fixture(scope="module")
 def token_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("tokens") / "tokens"
-    path.touch(mode=0o600)
-    path.write_text(FILE)
-    return path
+    return make_token_file(tmp_path_factory.mktemp("tokens"), FILE)
 
 
 @pytest.fixture(scope="module")
@@ -164,9 +162,7 @@ def test_a_hash_of_a_short_token_lets_nobody_in(
 ) -> None:
     """A file with the hash of an empty token is refused; of any other short token the server cannot
     see how short it is."""
-    path = tmp_path / "tokens"
-    path.touch(mode=0o600)
-    path.write_text(f"a read sha256:{hashlib.sha256(secret.encode()).hexdigest()}")
+    path = make_token_file(tmp_path, f"a read sha256:{hashlib.sha256(secret.encode()).hexdigest()}")
     if not secret:
         message = start("mq", f"--root={tmp_path / 'root'}", f"--token-file={path}")[1]
         assert "SHA-256 of an empty text" in message
@@ -238,9 +234,7 @@ def test_tokens_are_read_again_on_sighup(
     start_server: Callable[..., Server], connect: Callable[[Server], Wire], tmp_path: Path
 ) -> None:
     """Connections stay. What is not in order is logged, and the old tokens stay."""
-    path = tmp_path / "tokens"
-    path.touch(mode=0o600)
-    path.write_text(f"a admin,read {READER}")
+    path = make_token_file(tmp_path, f"a admin,read {READER}")
     server = start_server(f"--token-file={path}")
     wire = connect(server)
     assert ask(wire, "PUT", "/orders", READER).status == 201

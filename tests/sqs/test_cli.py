@@ -25,6 +25,7 @@ from mq.daemon.standalone import gateway_arguments
 from mq_sqs.cli import mq_sqs
 from tests.support.gateways import CREDENTIALS, ask_both, client_of, make_url, name_of, send
 from tests.support.processes import Server, wait_until
+from tests.support.token_files import make_token_file
 from tests.support.wire import Wire, wait_until_read
 
 
@@ -184,10 +185,7 @@ hashed read,write,admin * sha256:{"9f" * 32}
 
 @pytest.fixture
 def token_file(tmp_path: Path) -> Path:
-    path = tmp_path / "tokens"
-    path.touch(mode=0o600)
-    path.write_text(TOKENS)
-    return path
+    return make_token_file(tmp_path, TOKENS)
 
 
 def as_whom(server: Server, name: str, secret: str, **settings: Any) -> Any:

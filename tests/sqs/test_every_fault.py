@@ -23,6 +23,7 @@ from mq_sqs.queues.addresses import Addressing
 from tests.support.gateways import Told, ask_both, ask_json, send, text_in
 from tests.support.processes import Server
 from tests.support.signers import Sent, sign
+from tests.support.token_files import make_token_file
 from tests.support.wire import Wire
 
 FAULTS: Mapping[str, SqsFault] = {
@@ -193,9 +194,7 @@ async def test_a_defect_is_answered_as_one(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder: Path = tmp_path_factory.mktemp("guarded")
-    tokens = folder / "tokens"
-    tokens.touch(mode=0o600)
-    tokens.write_text(f"till write orders {TOKEN}\n")
+    tokens = make_token_file(folder, f"till write orders {TOKEN}")
     flags = (f"--token-file={tokens}",)
     server = Server(folder / "root", *flags, log=folder / "sqs.log", module="mq_sqs")
     yield server

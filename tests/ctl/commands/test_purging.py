@@ -14,6 +14,7 @@ import pytest
 from mq.errors import ExitCode
 from tests.support.mqctl import Ctl, assert_refused, without_ours
 from tests.support.processes import Server
+from tests.support.token_files import make_token_file
 
 
 @pytest.fixture
@@ -75,9 +76,9 @@ def test_a_token_that_may_not_count_purges_on_a_terminal_too(
     start_server: Callable[..., Server], tmp_path: Path
 ) -> None:
     """There a bar shows how much is left, to those who may know it."""
-    may_all, may_purge, tokens = "kT3vVt9xkq3mP2sYw8LrBg", "Zm9vIGJhciBiYXogcXV1eA", tmp_path / "t"
-    tokens.touch(mode=0o600)
-    tokens.write_text(f"chef read,write,admin * {may_all}\nbusboy admin * {may_purge}\n")
+    may_all, may_purge = "kT3vVt9xkq3mP2sYw8LrBg", "Zm9vIGJhciBiYXogcXV1eA"
+    lines = f"chef read,write,admin * {may_all}", f"busboy admin * {may_purge}"
+    tokens = make_token_file(tmp_path, *lines)
     way = f"--url={start_server(f'--token-file={tokens}').url}"
     for words in (["create", "orders"], ["send", "orders", "body"]):
         assert Ctl(way)(*words, MQCTL_TOKEN=may_all).code == 0

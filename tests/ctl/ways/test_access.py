@@ -11,6 +11,7 @@ from mq.errors import ExitCode
 from tests.support.certificates import Pair, make_certificate, make_expired_certificate
 from tests.support.mqctl import Ctl, Done, assert_refused
 from tests.support.processes import Server
+from tests.support.token_files import make_token_file
 
 TOKEN = "kT3vVt9xkq3mP2sYw8LrBg"
 READER = "reader-8wYs2Pm3qkx9tVv3TkgBrL"
@@ -30,10 +31,11 @@ def pair(folder: Path) -> Pair:
 @pytest.fixture(scope="module")
 def server(start_shared: Callable[..., Server], folder: Path, pair: Pair) -> Server:
     """It speaks TLS, has a unix socket, and asks for tokens on both."""
-    tokens = folder / "tokens"
-    tokens.touch(mode=0o600)
-    tokens.write_text(
-        f"all read,write,admin {TOKEN}\nreader read {READER}\nclerk read notes {CLERK}\n"
+    tokens = make_token_file(
+        folder,
+        f"all read,write,admin {TOKEN}",
+        f"reader read {READER}",
+        f"clerk read notes {CLERK}",
     )
     (folder / "mine").write_text(f"{TOKEN}\n")
     (folder / "reader").write_text(READER)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.processes import Server, wait_until
+from tests.support.token_files import make_token_file
 from tests.support.wire import Wire, request_bytes, server_end, wait_until_closed
 
 LARGE = 8_000_000
@@ -21,9 +22,9 @@ Connect = Callable[[Server], Wire]
 def impatient_server(
     start_shared: Callable[..., Server], tmp_path_factory: pytest.TempPathFactory
 ) -> Server:
-    tokens = tmp_path_factory.mktemp("tokens") / "tokens"
-    tokens.touch(mode=0o600)
-    tokens.write_text("all read,write,admin kT3vVt9xkq3mP2sYw8LrBg\n")
+    tokens = make_token_file(
+        tmp_path_factory.mktemp("tokens"), "all read,write,admin kT3vVt9xkq3mP2sYw8LrBg\n"
+    )
     return start_shared("--body-timeout=0.5", f"--token-file={tokens}", "--max-connections=3")
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.processes import Server
+from tests.support.token_files import make_token_file
 from tests.support.wire import Wire, WireAnswer, assert_problem
 
 ADMIN = "admin-mP2sYw8LrBgkT3vVt9xkq3=="
@@ -18,9 +19,9 @@ CHIEF = "chief-9xkq3mP2sYw8LrBgkT3vVt"
 def wire(
     start_server: Callable[..., Server], connect: Callable[[Server], Wire], tmp_path: Path
 ) -> Wire:
-    tokens = tmp_path / "tokens"
-    tokens.touch(mode=0o600)
-    tokens.write_text(f"admin read,admin * {ADMIN}\nchief read,admin orders* {CHIEF}\n")
+    tokens = make_token_file(
+        tmp_path, f"admin read,admin * {ADMIN}", f"chief read,admin orders* {CHIEF}"
+    )
     return connect(start_server(f"--token-file={tokens}"))
 
 

@@ -11,6 +11,7 @@ import pytest
 from tests.support.batches import body_in, lines_of
 from tests.support.peeks import ids_behind, peek, tree
 from tests.support.processes import Server
+from tests.support.token_files import make_token_file
 from tests.support.wire import Wire, assert_problem, take
 
 LARGE = os.urandom(100_000)
@@ -194,9 +195,9 @@ def test_a_wrong_parameter_is_400_and_changes_nothing(
 def test_a_reader_may_look_at_every_state(
     start_server: Callable[..., Server], tmp_path: Path
 ) -> None:
-    tokens = tmp_path / "tokens"
-    tokens.touch(mode=0o600)
-    tokens.write_text(f"reader read orders {READER}\nwriter write orders {WRITER}\n")
+    tokens = make_token_file(
+        tmp_path, f"reader read orders {READER}", f"writer write orders {WRITER}"
+    )
     server = start_server(f"--token-file={tokens}")
     (server.root / "queues" / "orders").mkdir()
     wire = Wire(server.port)

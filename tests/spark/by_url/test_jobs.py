@@ -12,6 +12,7 @@ import pytest
 from mq.client import Client
 from tests.support.certificates import make_certificate
 from tests.support.processes import Server
+from tests.support.token_files import make_token_file
 from tests.support.url_site import UrlSite
 
 TOKEN = "writer-8wYs2Pm3qkx9tVv3TkgBrL"
@@ -197,9 +198,8 @@ def test_a_server_with_tls_and_tokens_is_read_and_written(
     spark: Any, root: Path, tmp_path: Path, start_server: Callable[..., Server]
 ) -> None:
     pair = make_certificate(tmp_path, "server")
-    tokens, token = tmp_path / "tokens", tmp_path / "token"
-    tokens.touch(mode=0o600)
-    tokens.write_text(f"writer read,write,admin {TOKEN}\n")
+    tokens = make_token_file(tmp_path, f"writer read,write,admin {TOKEN}")
+    token = tmp_path / "token"
     token.write_text(TOKEN)
     server = start_server(*pair.flags(), f"--token-file={tokens}", root=root)
     url = f"https://127.0.0.1:{server.port}"

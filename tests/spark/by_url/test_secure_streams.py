@@ -11,6 +11,7 @@ import pytest
 from mq.client import Client
 from tests.support.certificates import make_certificate
 from tests.support.processes import Server, wait_until
+from tests.support.token_files import make_token_file
 
 TOKEN = "worker-9cRt4Wq7nzB2mLx5VhJdKs"
 MESSAGES = 900
@@ -24,9 +25,7 @@ class SecureSite:
         self.pair = make_certificate(folder, "server")
         self.token = folder / "token"
         self.token.write_text(TOKEN)
-        tokens = folder / "tokens"
-        tokens.touch(mode=0o600)
-        tokens.write_text(f"worker read,write,admin {TOKEN}\n")
+        tokens = make_token_file(folder, f"worker read,write,admin {TOKEN}")
         self._folder = folder
         self._root = root
         self._start_server = start_server

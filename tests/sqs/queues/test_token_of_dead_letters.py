@@ -12,6 +12,7 @@ from botocore.exceptions import ClientError
 
 from tests.support.gateways import client_of
 from tests.support.processes import Server
+from tests.support.token_files import make_token_file
 
 CHIEF, BOSS = "Hj0vVt9xkq3mP2sYw8LrBg", "boss/Vt9xkq3mP2sYw8LrBg+"
 
@@ -26,9 +27,9 @@ def test_a_bound_token_sends_no_dead_letters_to_other_queues(
     start_gateway: Callable[..., Server], tmp_path: Path
 ) -> None:
     """It could publish there otherwise."""
-    tokens = tmp_path / "tokens"
-    tokens.touch(mode=0o600)
-    tokens.write_text(f"chief read,admin orders* {CHIEF}\nboss read,admin * {BOSS}\n")
+    tokens = make_token_file(
+        tmp_path, f"chief read,admin orders* {CHIEF}", f"boss read,admin * {BOSS}"
+    )
     server = start_gateway(f"--token-file={tokens}")
     boss, chief = (
         client_of(server, aws_access_key_id=name, aws_secret_access_key=secret)

@@ -7,7 +7,6 @@ import re
 import time
 from collections.abc import Callable
 from email.utils import formatdate
-from pathlib import Path
 
 import pytest
 from botocore.auth import SigV4Auth, SigV4QueryAuth
@@ -22,16 +21,15 @@ from mq_sqs.signing.canonical import RequestHead
 from mq_sqs.signing.signatures import Signatures
 from mq_sqs.signing.signing_keys import SigningKeys
 from tests.support.signers import KEY, SEND, TOKEN, Sent, presigned, sign
+from tests.support.token_files import make_token_file
 
 HASH = "sha256:" + "9f" * 32
 
 
 @pytest.fixture(scope="module")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> SigningKeys:
-    path: Path = tmp_path_factory.mktemp("signatures") / "tokens"
-    path.touch(mode=0o600)
-    path.write_text(f"till write * {TOKEN}\nhashed write * {HASH}\n")
-    return SigningKeys(path)
+    lines = f"till write * {TOKEN}", f"hashed write * {HASH}"
+    return SigningKeys(make_token_file(tmp_path_factory.mktemp("signatures"), *lines))
 
 
 @pytest.fixture(scope="module")
