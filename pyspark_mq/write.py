@@ -171,7 +171,7 @@ def commit_staged(
 ) -> int:
     """Commit what was staged. This runs in the driver. Returns the greatest batch of the job that
     counts then; if that is a later one, what was staged for this one does not count. Raises
-    NotBrought if it is committed all the same, and else what `commit` raises."""
+    NotBrought if it is committed all the same, and what `commit` raises."""
     spool = visit_root(options.root, files or files_for(options.root), Actor.SPARK)
     try:
         if any(each.was_committed for each in messages if each):

@@ -1,8 +1,8 @@
 """Turn: publishers give their messages the final name one after the other, each with a greater time
 than the last.
 
-The last time is kept with the folder, in an attribute. There a publisher finds it that begins, or
-that was asleep while messages were published, received and deleted.
+The last time is kept in an attribute of the folder. From there a publisher learns it when it
+begins, and when messages were published, received and deleted while it slept.
 """
 
 from __future__ import annotations

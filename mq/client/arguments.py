@@ -1,5 +1,5 @@
-"""Arguments of the wrong type, told by their name and with the way out, where they would fail later
-without either."""
+"""Checks of the types of arguments. The error names the argument and says what to do; without it
+the call would fail later, with an error that says neither."""
 
 from __future__ import annotations
 

@@ -233,9 +233,8 @@ class _TLSConnection(HTTPSConnection, _TCPConnection):
 
 
 def _connected(host: str, port: int, seconds: float | None) -> socket.socket:
-    """Return a connection to the first address of a host that takes one. They share the time: an
-    address that does not answer leaves to each one after it as much as it had itself. Raises
-    OSError."""
+    """Return a connection to the first address of a host that takes one. The addresses share the
+    time: one that does not answer has used up its own part only. Raises OSError."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     give_up_at = inf if seconds is None else monotonic() + seconds
     failure = OSError(f"host {host} has no address")

@@ -144,9 +144,9 @@ def _try_file(spool: Spool) -> tuple[bool, int]:
 
 
 def _try_root(spool: Spool) -> tuple[bool, int]:
-    """Return the same where no file can be made, from the folder of the root, which has its times
-    back then. Nothing is written that takes room: receivers and the reaper make some only once they
-    have started."""
+    """Return the same where no file can be made. It is tried on the folder of the root, which gets
+    its times back. Nothing is written that takes room, because a full disk must not keep receivers
+    and the reaper from starting: they are the ones that make room."""
     files = spool.files
     fd = files.open_folder(None, str(spool.root))
     try:
@@ -189,9 +189,8 @@ def stamp_granularity_ns(files: Files, fd: int) -> int:
 
 
 def file_system_ns(files: Files, fd: int, now_ns: int) -> int:
-    """Return the time of the clock that gives files their times: that of a file server, or of this
-    machine. In ns since 1970. `now_ns` becomes the mtime of `fd`, a folder where nobody needs
-    that."""
+    """Return the time, in ns since 1970, of the clock that gives files their times: that of a file
+    server, or of this machine. `fd` is a folder whose mtime nobody needs: it becomes `now_ns`."""
     files.stamp(fd, now_ns)  # This needs no room on the disk, as a new file would.
     return os.fstat(fd).st_ctime_ns
 

@@ -24,9 +24,9 @@ class HiddenCount(NamedTuple):
 
 
 class HiddenCounts:
-    """The counts of one server. Of each queue one is under way at a time, and those who ask
-    meanwhile share the next one. So each sees what was done before it asked, and any number of
-    them costs no more than two."""
+    """The counts of one server. A queue is counted by one at a time; whoever asks meanwhile shares
+    the next count. So each caller sees what was done before it asked, and any number of callers at
+    a time cost no more than two counts."""
 
     def __init__(self, spool: Spool) -> None:
         self._spool = spool

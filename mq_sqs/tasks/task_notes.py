@@ -17,8 +17,8 @@ from mq.names import QueueName, is_queue_name
 from mq.spool.queue.queue_settings import QueueSettings
 
 TASK_CANCELLED = "sqs.task-cancelled"
-"""The note with the id of a task that is to be cancelled. While one runs it has that many hyphens,
-so that it can be cancelled when the settings are full."""
+"""The note with the id of a task that is to be cancelled. While a task runs, hyphens keep the room
+for the id, so that the task can be cancelled even when the settings are full."""
 
 NOT_CANCELLED = "-" * 36
 

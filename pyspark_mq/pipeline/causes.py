@@ -115,8 +115,8 @@ _OUT_OF_MEMORY = 52
 
 
 def how_it_ended(spark: Any) -> str | None:
-    """Return what ended Spark and what to do, or None if it still works. What a job meets then, as
-    a refused connection, says nothing."""
+    """Return what ended Spark and what to do, or None if it still works. The error that a job gets
+    when Spark has ended, for example a refused connection, does not say why."""
     try:
         if not spark.sparkContext._jsc.sc().isStopped():
             return None

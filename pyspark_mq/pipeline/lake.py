@@ -241,9 +241,9 @@ class Lake:
     # Compaction
 
     def compact(self) -> int:
-        """Merge the small files of each queue and day into one. Returns how many were replaced. One
-        that cannot be read, or has a column in another type than most, stays, and is told. Run it
-        while nothing is added."""
+        """Merge the small files of each queue and day into one. Returns how many were replaced. A
+        file that cannot be read, or has a column of another type than most, stays, and is reported.
+        Run it while nothing is added."""
         small: dict[str, list[str]] = {}
         sizes = self._sizes()
         for name, size in sorted(sizes.items()):
@@ -281,8 +281,8 @@ def _incoming_of(job: str) -> str:
 
 
 def _is_hidden(name: str) -> bool:
-    """Return whether readers leave a file out: a person has set it or its folder aside so. Spark
-    would read no row of it, also for a compaction that then replaced it."""
+    """Return whether readers leave a file out, because a person has set it or its folder aside by
+    such a name. Spark reads no row of it: a compaction that replaced it would lose its rows."""
     return any(part.startswith(("_", ".")) for part in name.split("/"))
 
 

@@ -85,7 +85,7 @@ class FreshCopy:
 def copy_message(spool: Spool, message: Held) -> FreshCopy | None:
     """Return a durable copy of a whole message in `new`, to take its place.
 
-    Returns None if the message must do as it is: where there is no room for another file, on
+    Returns None if the message must stay as it is: where there is no room for another file, on
     network file systems and those that cannot exchange two names, and without a seal, because a
     person may have put it there. Raises OSError.
     """

@@ -85,8 +85,8 @@ class Finder:
 
     def _died(self, path: str, dead: QueueName) -> bool:
         """Return whether a message in the queue `dead` says that it came from this queue. Others
-        may be there too: they were published there, or died in a third queue. In the queue that
-        takes only this one's dead letters unless others name it, one that says nothing counts."""
+        may be there too: they were published there, or died in a third queue. In QUEUE.dead, which
+        by default takes the dead letters of QUEUE only, a message that says nothing counts too."""
         try:
             value = self._spool.files.attribute(f"{self._root}/{path}", DEAD_ATTRIBUTE)
         except OSError as error:
@@ -117,8 +117,8 @@ class Finder:
                 yield path
 
     def _stages(self) -> Iterator[_Stage]:
-        """Yield the stages of a message's way. Each holds the places to which the message can have
-        come from the stage before, which is over when the next one is asked for."""
+        """Yield the stages of a message's way. Each holds the places that the message can reach
+        from the stage before. Whoever asks for the next stage is done with the last one."""
         yield _Stage(self._first)
         yield from self._taken(self._queue)
         for dead in self._dead_letters:

@@ -135,9 +135,9 @@ class Connection(web.RequestHandler):
             self._head_timer.begin_head(self._cut_off_head)
 
     def _count_out(self, body: StreamReader) -> None:
-        """Let the parser no longer count a request that aiohttp's task took before its body was
-        whole. It counts a request when it is whole, after it was told that this one is taken: so it
-        stopped one request too early, without a sign that would make it go on."""
+        """Tell the parser again that a request is taken, if aiohttp's task took it before its body
+        was whole. The parser counts a request only when it is whole. Told too early, it counted
+        this one as waiting, stopped one request too soon, and nothing would make it go on."""
         if any(waiting is body for _, waiting in self._unanswered):
             return
         assert self._parser is not None

@@ -33,8 +33,8 @@ H = TypeVar("H")
 
 
 class HeadMemory(Generic[H]):
-    """What was made of `heads`, by their keys. One that comes only once, for example with the
-    number of a trace, takes no more than a number."""
+    """What was made of `heads`, by their keys. Of a head that has come only once, for example one
+    with the number of a trace, no more than a hash is kept."""
 
     def __init__(self) -> None:
         self.heads: dict[_Key, H] = {}
