@@ -1,8 +1,6 @@
 """`mq-pipeline`: jobs of Spark as commands, from queues to a lake of Parquet files and back.
 
-    archive       `archive`; a lake is `lake` in `hadoop_folder`, its columns are `lake_columns`,
-                  its checkpoint is `checkpoint`, and `merging` says which of its files can be
-                  merged
+    archive       `archive`, into a `lake`
     files         are read by `whole_files`
     replay, load  `replay`, `load`; both write by `publishing`; `json_texts`
     report        `report`, `page`, `page_file`

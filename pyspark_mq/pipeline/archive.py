@@ -13,8 +13,8 @@ from pyspark.sql.types import StructType
 
 from pyspark_mq.options import STREAM_READ
 from pyspark_mq.pipeline.causes import failure_of
-from pyspark_mq.pipeline.lake import Lake
-from pyspark_mq.pipeline.lake_columns import keep_columns, lake_rows, parse_schema
+from pyspark_mq.pipeline.lake.columns import keep_columns, lake_rows, parse_schema
+from pyspark_mq.pipeline.lake.lake import Lake
 from pyspark_mq.pipeline.places import QueuePlace
 from pyspark_mq.pipeline.progress import ProgressLine
 

@@ -11,8 +11,8 @@ from pyspark.sql import functions as F
 
 from mq.names import is_queue_name
 from pyspark_mq.pipeline.causes import JobRefused, reason_of
-from pyspark_mq.pipeline.lake import Lake
-from pyspark_mq.pipeline.lake_columns import read_rows
+from pyspark_mq.pipeline.lake.columns import read_rows
+from pyspark_mq.pipeline.lake.lake import Lake
 from pyspark_mq.pipeline.places import QueuePlace
 from pyspark_mq.pipeline.progress import ProgressLine
 from pyspark_mq.pipeline.publishing import digest_of, publish_once

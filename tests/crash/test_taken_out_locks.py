@@ -129,7 +129,7 @@ NOT_RUN_HERE = {
     name_of(abilities): "whether locks work at all: tests/spool/test_abilities.py",
     name_of(fsck): "tests/fsck/test_races.py",
     name_of(by_url): "Spark over HTTP: tests/spark/by_url",
-    name_of(pipeline): "the lake, no root: tests/spark/pipeline/test_lake.py",
+    name_of(pipeline): "the lake, no root: tests/spark/pipeline/lake/test_lake.py",
     name_of(vsqs): "the queue without a server has its own tests",
 }
 """Functions that lock, and where their locks are tested; a module or package means all of its

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pyspark_mq.pipeline.lake import Lake
+from pyspark_mq.pipeline.lake.lake import Lake
 from tests.spark.pipeline.commands import CommandScene
 from tests.support.processes import Server
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pyspark_mq.pipeline.lake import Lake
+from pyspark_mq.pipeline.lake.lake import Lake
 
 
 def rows_of(spark: Any, *numbers: int) -> Any:

@@ -12,7 +12,7 @@ import pytest
 from pyspark.java_gateway import ensure_callback_server_started
 
 from pyspark_mq.pipeline.archive import ArchiveJob, BatchCounter, archive
-from pyspark_mq.pipeline.lake import Lake
+from pyspark_mq.pipeline.lake.lake import Lake
 from pyspark_mq.pipeline.places import QueuePlace
 from pyspark_mq.pipeline.progress import ProgressLine
 from tests.support.lone_root import Root

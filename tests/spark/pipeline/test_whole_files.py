@@ -14,10 +14,10 @@ from py4j.protocol import Py4JJavaError
 from pyarrow import parquet
 from pyspark.errors import PySparkException
 
-from pyspark_mq.pipeline import lake as lake_module
 from pyspark_mq.pipeline.causes import JobRefused
-from pyspark_mq.pipeline.lake import Lake
-from pyspark_mq.pipeline.lake_columns import read_rows
+from pyspark_mq.pipeline.lake import lake as lake_module
+from pyspark_mq.pipeline.lake.columns import read_rows
+from pyspark_mq.pipeline.lake.lake import Lake
 from pyspark_mq.pipeline.load import LoadJob, load
 from pyspark_mq.pipeline.places import QueuePlace
 from pyspark_mq.pipeline.progress import ProgressLine

@@ -12,7 +12,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from pyspark_mq.pipeline.merging import OtherType, others, types_in
+from pyspark_mq.pipeline.lake.merging import OtherType, others, types_in
 
 
 def schema_of(**columns: DataType) -> StructType:

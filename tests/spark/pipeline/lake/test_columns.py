@@ -11,9 +11,9 @@ import pytest
 
 from pyspark_mq.pipeline.archive import ArchiveJob, archive
 from pyspark_mq.pipeline.causes import JobRefused
-from pyspark_mq.pipeline.hadoop_folder import LakeFolder
-from pyspark_mq.pipeline.lake import LakeDamaged
-from pyspark_mq.pipeline.lake_columns import keep_columns, parse_schema
+from pyspark_mq.pipeline.lake.columns import keep_columns, parse_schema
+from pyspark_mq.pipeline.lake.folder import LakeFolder
+from pyspark_mq.pipeline.lake.lake import LakeDamaged
 from pyspark_mq.pipeline.places import QueuePlace
 from pyspark_mq.pipeline.progress import ProgressLine
 from tests.support.lone_root import Root

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructType
 
 from pyspark_mq.pipeline.causes import reason_of
-from pyspark_mq.pipeline.hadoop_folder import LakeFolder
+from pyspark_mq.pipeline.lake.folder import LakeFolder
 from pyspark_mq.pipeline.whole_files import reader_of
 
 

@@ -29,9 +29,9 @@ from pyspark.errors import PySparkException
 
 from mq.errors import CommandFailed, ExitCode, MQError
 from pyspark_mq.pipeline.causes import JobRefused, reason_of
-from pyspark_mq.pipeline.checkpoint import CHECKPOINT, job_of, mend_checkpoint, query_id
-from pyspark_mq.pipeline.hadoop_folder import LakeFolder
-from pyspark_mq.pipeline.merging import files_to_merge, read_merged
+from pyspark_mq.pipeline.lake.checkpoint import CHECKPOINT, job_of, mend_checkpoint, query_id
+from pyspark_mq.pipeline.lake.folder import LakeFolder
+from pyspark_mq.pipeline.lake.merging import files_to_merge, read_merged
 
 INCOMING = "_incoming"
 _PLACING = "_placing"

@@ -17,7 +17,7 @@ import json
 import uuid
 from collections.abc import Iterable
 
-from pyspark_mq.pipeline.hadoop_folder import LakeFolder
+from pyspark_mq.pipeline.lake.folder import LakeFolder
 
 CHECKPOINT = "_checkpoint"
 _METADATA = f"{CHECKPOINT}/metadata"

@@ -1,0 +1,5 @@
+"""A lake of Parquet files.
+
+`lake` places files in its `folder`. `columns` says which columns it has, `merging` which of its
+files can be merged, and `checkpoint` keeps what Spark has written down of the query that fills it.
+"""
