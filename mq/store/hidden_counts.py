@@ -24,9 +24,9 @@ class HiddenCount(NamedTuple):
 
 
 class HiddenCounts:
-    """The counts of one server. A queue is counted by one at a time; whoever asks meanwhile shares
-    the next count. So each caller sees what was done before it asked, and any number of callers at
-    a time cost no more than two counts."""
+    """The counts of one server. Each queue has one count under way at a time; callers that ask
+    meanwhile share the next one. So each caller sees what was done before it asked, and any number
+    of callers at a time cost no more than two counts."""
 
     def __init__(self, spool: Spool) -> None:
         self._spool = spool

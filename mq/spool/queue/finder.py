@@ -118,7 +118,7 @@ class Finder:
 
     def _stages(self) -> Iterator[_Stage]:
         """Yield the stages of a message's way. Each holds the places that the message can reach
-        from the stage before. Whoever asks for the next stage is done with the last one."""
+        from the stage before. A caller that asks for the next stage is done with this one."""
         yield _Stage(self._first)
         yield from self._taken(self._queue)
         for dead in self._dead_letters:
