@@ -14,8 +14,9 @@ from structlog.testing import capture_logs
 from mq.commit.operation import Submitted
 from mq.errors import MessageNotFound, StoreUnavailable
 from mq.store.store import Store
-from mq.web import api, quick, quick_connection
+from mq.web import api, quick
 from mq.web.answers import lines_of
+from mq.web.connections import quick_connection
 from mq.web.routes import MESSAGE_PATH, QUEUE_PATH
 from tests.support.sites import BOTH, close, parse_answer, site_on
 from tests.support.stores import ORDERS, eventually
