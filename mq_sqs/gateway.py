@@ -102,7 +102,6 @@ class Gateway:
         operation = OTHER
         async with AsyncExitStack() as exits:
             try:
-                raise_handed_over(http)
                 asked, token = await self._read(http, exits)
                 found = dialect.operation_of(asked)
                 if found not in HANDLERS and found not in REFUSED:
@@ -110,6 +109,7 @@ class Gateway:
                         INVALID_ACTION, f"The action {found[:80]} is not valid for this endpoint."
                     )
                 operation = found
+                raise_handed_over(http)
                 response = await self._answer(request, asked, operation, token, exits)
             except SQSError as error:
                 response = _refuse(request, error)

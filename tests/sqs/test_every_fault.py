@@ -22,6 +22,7 @@ from mq_sqs.protocol.query import QueryDialect
 from mq_sqs.queues.addresses import Addressing
 from tests.support.gateways import Told, ask_both, ask_json, send, text_in
 from tests.support.processes import Server
+from tests.support.scraping import scrape
 from tests.support.signers import Sent, sign
 from tests.support.token_files import make_token_file
 from tests.support.wire import Wire
@@ -155,20 +156,24 @@ def test_a_body_that_does_not_come_is_a_request_timeout(
 
 
 def test_a_full_queue_is_answered_as_one(start_gateway: Callable[..., Server]) -> None:
-    server = start_gateway("--max-queue-messages=1")
+    server = start_gateway("--max-queue-messages=1", "--admin=127.0.0.1:0")
     ask_json(server, "CreateQueue", {"QueueName": "a"})
     values = {"QueueUrl": "/0/a", "MessageBody": "a"}
     assert ask_json(server, "SendMessage", values).status == 200
 
-    assert_both("ServiceUnavailable", ask_both(server, "SendMessage", values))
+    for _ in range(3):
+        assert_both("ServiceUnavailable", ask_both(server, "SendMessage", values))
+
+    counts = scrape(server.admin_port).by("mq_http_request_duration_seconds_count", "route")
+    assert counts == {"CreateQueue": 1, "SendMessage": 7}
 
 
 async def test_a_defect_is_answered_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(http: object) -> None:
+    async def fail(*_: object) -> None:
         raise RuntimeError("a secret of ours")
 
     monkeypatch.setattr(gateway, "start_of", lambda http: 0.0)
-    monkeypatch.setattr(gateway, "raise_handed_over", fail)
+    monkeypatch.setattr(gateway.Gateway, "_read", fail)
     store = SimpleNamespace(joint=lambda make: None)
     handler = gateway.Gateway(cast(Store, store), Addressing())
     told = []
