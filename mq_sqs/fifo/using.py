@@ -162,8 +162,8 @@ def _answer_all(work: Workspace, fifo: FifoQueues) -> Operation[None]:
 def _changed_ns(work: Workspace, asks: Sequence[SentAsk]) -> int:
     """Return the ctime below which a folder has nothing that counts, by the kernel's clock. It is 0
     if another machine may have changed the folder by a clock of its own, or the clock was set back
-    since a queue was purged or made: then the folder may have changed at an earlier time."""
-    age_ns = work.clock_ns() - min(each.foreign_since_ns for each in asks)
+    meanwhile. The time of a purge says nothing here: the clock may have been set back since."""
+    age_ns = work.clock_ns() - min(each.since_ns for each in asks)
     now_ns = time.clock_gettime_ns(time.CLOCK_REALTIME)
     return now_ns - age_ns - _CTIME_LAG_NS if work.hears_of_all and age_ns >= 0 else 0
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from mq.config import DEDUPLICATION_SECONDS
 from mq.disk.files import Files
 from mq.names import QueueName
 from mq.store.publishing.publish import Published
-from mq_sqs.fifo.fifo_queue import PURGED_NOTE
 from tests.support.faults import WatchedFiles
 from tests.support.fifo import DEAD_LINE, LINE, FifoLine, fifo_on
 from tests.support.messages import SECOND_NS
@@ -98,14 +98,13 @@ async def test_queues_that_are_read_at_once_share_what_takes_long(root: Path) ->
 async def test_a_folder_that_has_not_changed_since_is_not_listed(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The other queue was made ten seconds before this one, and it is twelve seconds later."""
+    """It is five minutes and some seconds later."""
     files, listed = WatchedFiles(), list[str]()
-    made = {PURGED_NOTE: str(time.time_ns() + 10 * SECOND_NS)}
-    async with fifo_on(root, files, notes=made) as line:
+    async with fifo_on(root, files) as line:
         await line.store.create_queue(DEAD_LINE)
 
         def later(_clock: object = None) -> int:
-            return time.time_ns() + 12 * SECOND_NS
+            return time.time_ns() + (DEDUPLICATION_SECONDS + 10) * SECOND_NS
 
         line.store._work.clock_ns = later
         monkeypatch.setattr(time, "clock_gettime_ns", later)

@@ -176,6 +176,28 @@ async def test_a_dead_letter_stays_known_though_the_clock_was_set_back_after_its
         assert (await line.send("1")).message_id == first.message_id
 
 
+async def test_a_dead_letter_stays_known_though_the_clock_was_set_back_after_a_purge(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When the queue is read again, the clock has passed the time of the purge once more."""
+    async with fifo_on(root) as line:
+        work = line.store._work
+        work.clock_ns = work.ids._clock_ns = lambda: time.time_ns() + 30 * SECOND_NS
+        await line.service.purge(LINE)
+        work.clock_ns = work.ids._clock_ns = time.time_ns
+        await bury(line, root, "1")
+
+    def later(_clock: object = None) -> int:
+        return time.time_ns() + 40 * SECOND_NS
+
+    async with fifo_on(root) as line:
+        work = line.store._work
+        work.clock_ns = work.ids._clock_ns = later
+        monkeypatch.setattr(time, "clock_gettime_ns", later)
+
+        assert (await line.send("1")).is_duplicate
+
+
 def _set_back(line: FifoLine) -> None:
     work = line.store._work
     work.clock_ns = work.ids._clock_ns = lambda: time.time_ns() - 3_600 * SECOND_NS
