@@ -56,6 +56,10 @@ _NOT_AGAIN = (
 )
 
 
+_SWEEP = "A server's sweep"
+_NEXT_WRITE = "Any write with this staging, even one without rows,"
+
+
 class NotBrought(MQError):
     """A write is committed, and not all of it is in its queues; the text says what to do."""
 
@@ -180,9 +184,11 @@ def commit_staged(
     except (OSError, StoreUnavailable) as error:
         if not is_committed(spool, job, batch):
             raise
+        # On a staging no server runs.
+        who = _SWEEP if options.addresses is None else _NEXT_WRITE
         raise NotBrought(
-            f"the write is committed, but not all of it is in its queues: {error}. A server's "
-            f"sweep brings the rest when the cause is gone; {_NOT_AGAIN}"
+            f"the write is committed, but not all of it is in its queues: {error}. {who} brings "
+            f"the rest when the cause is gone; {_NOT_AGAIN}"
         ) from error
     finally:
         spool.close()

@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from mq.lifecycle import Actor
 from mq.names import QueueName
 from mq.spool.root import visit_root
 from mq.spool.spark.staging import Attempt, StagedMessage
+from pyspark_mq.by_url.addresses import Addresses
 from pyspark_mq.options import BATCH_WRITE, STREAM_WRITE, Options, parse_options
 from pyspark_mq.write import BatchWriter, NotBrought, Staged, StreamWriter, commit_staged
 from tests.support.faults import raising
@@ -140,6 +142,16 @@ def test_a_write_that_is_committed_and_not_brought_says_so(lone: Root) -> None:
 
     sweep(lone.path)
     assert bodies(lone) == [b"one"]
+
+
+def test_by_url_a_write_that_is_committed_and_not_brought_hopes_for_no_server(lone: Root) -> None:
+    """No server sweeps a staging."""
+    files = HookedFiles()
+    files.before_delivery = raising(errno.EIO)
+    by_url = replace(options(lone, 1), addresses=Addresses(("http://127.0.0.1:1",)))
+
+    with pytest.raises(NotBrought, match="Any write with this staging, even one without rows, "):
+        commit_staged(by_url, "app", 1, [task(lone, "0-1", b"one")], files)
 
 
 def test_a_write_that_is_not_committed_does_not_say_that_it_is(lone: Root) -> None:
