@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from aiohttp import StreamReader, web
 from aiohttp.http import HttpVersion11, RawRequestMessage
-from aiohttp.http_exceptions import BadHttpMessage, LineTooLong
+from aiohttp.http_exceptions import BadHttpMessage, InvalidURLError, LineTooLong
 from aiohttp.streams import EMPTY_PAYLOAD
 from multidict import CIMultiDictProxy, istr
 
@@ -52,7 +52,7 @@ def blame(error: BaseException, data: bytes) -> BaseException:
     """Return the error to report for a request that could not be read, given the bytes that came
     last. If a limit is the cause, it names that. A head over a limit that has properties is over
     theirs."""
-    error = _name_limit(error)
+    error = _in_our_words(error)
     if not isinstance(error, HeadTooLong) or not _PROPERTY.search(data):
         return error
     return PropertiesTooLarge(
@@ -61,8 +61,11 @@ def blame(error: BaseException, data: bytes) -> BaseException:
     )
 
 
-def _name_limit(error: BaseException) -> BaseException:
-    """Return an error in our words for what the parser says of a limit, or else the same error."""
+def _in_our_words(error: BaseException) -> BaseException:
+    """Return an error in our words for what the parser says of a limit, and of a target, of which
+    it may say nothing but the target. Returns any other error as it is."""
+    if isinstance(error, InvalidURLError):
+        return BadHttpMessage(f"the target is neither a path nor a URL: {error.message}")
     if isinstance(error, LineTooLong):
         if error.args[1] == MAX_HEAD_BYTES:
             return HeadTooLong(_LONG_HEAD)

@@ -12,6 +12,7 @@ from tests.support.processes import Server
 from tests.support.wire import (
     SMALL_BODY_BYTES,
     Wire,
+    assert_problem,
     chunked,
     files_of,
     make_queue,
@@ -53,6 +54,14 @@ def test_a_refused_transfer_coding_ends_the_connection(
 
     assert wire.answer().status == 400
     assert_nothing_behind_it_runs(server, wire, witness, queue)
+
+
+@pytest.mark.parametrize("target", ["*", "http://mq:99999/q", "http:///q"])
+def test_a_target_that_cannot_be_read_is_named(wire: Wire, target: str) -> None:
+    answer = wire.request("GET", target)
+
+    assert_problem(answer, 400, "bad-http", f"the target is neither a path nor a URL: {target}")
+    assert wire.is_closed()
 
 
 def test_chunked_in_http_1_0_ends_the_connection(
