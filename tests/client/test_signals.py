@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
 
 import pytest
 
@@ -68,6 +70,28 @@ async def main():
         await orders.worker(handle).run(signals=[signal.SIGUSR1])
         await asyncio.wait_for(heeded.wait(), 10)
         await orders.delete()
+    print("heeded")
+
+asyncio.run(main())
+""",
+    "one signal, and the workers of several queues": """
+import asyncio, os, signal, sys
+from mq.client import AsyncClient
+
+async def main():
+    async with AsyncClient(sys.argv[1]) as mq:
+        queues = [mq.queue(name) for name in ("signals", "more.signals")]
+        for each in queues:
+            await each.create()
+        await queues[0].publish("one")
+
+        async def handle(message):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        working = asyncio.gather(*(each.worker(handle).run() for each in queues))
+        await asyncio.wait_for(working, 30)
+        for each in queues:
+            await each.delete()
     print("heeded")
 
 asyncio.run(main())
@@ -136,3 +160,47 @@ print("still here")
     done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True)
 
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGTERM, b"", b"")
+
+
+def test_the_workers_of_a_process_end_in_any_order(heeded: list[int]) -> None:
+    stops: list[str] = []
+
+    with ExitStack() as last:
+        with ExitStack() as first:
+            first.enter_context(stopping_on(BOTH, lambda: stops.append("first")))
+            last.enter_context(stopping_on(BOTH, lambda: stops.append("last")))
+        os.kill(os.getpid(), signal.SIGUSR1)
+    os.kill(os.getpid(), signal.SIGUSR2)
+
+    assert (stops, heeded) == (["last"], [signal.SIGUSR2])
+
+
+def test_a_signal_after_the_one_that_stops_several_has_its_usual_effect(heeded: list[int]) -> None:
+    stops: list[str] = []
+    times = iter([7.0, 7.0, 7.0 + SAME_SIGNAL_SECONDS, 7.0 + SAME_SIGNAL_SECONDS])
+
+    with ExitStack() as workers:
+        for name in ("one", "other"):
+            stop = partial(stops.append, name)
+            workers.enter_context(stopping_on(BOTH, stop, times.__next__))
+        for each in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGUSR1):
+            os.kill(os.getpid(), each)
+
+    assert (stops, heeded) == (["other", "one"], [signal.SIGUSR2, signal.SIGUSR1])
+
+
+def test_an_ignored_sigint_stays_ignored() -> None:
+    program = """
+import os, signal
+from mq.client.signals import stopping_on
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+with stopping_on([signal.SIGTERM, signal.SIGINT], lambda: print("stopped")):
+    for number in (signal.SIGINT, signal.SIGTERM):
+        print(number.name)
+        os.kill(os.getpid(), number)
+print(signal.getsignal(signal.SIGINT).name)
+"""
+
+    done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True)
+
+    assert done.stdout.decode().split() == ["SIGINT", "SIGTERM", "stopped", "SIG_IGN"], done.stderr

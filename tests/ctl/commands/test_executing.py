@@ -227,6 +227,28 @@ def test_signals_that_come_together_let_what_runs_finish(
     assert wire.count(queue)[:2] == (0, 0)
 
 
+def test_an_ignored_sigint_stays_ignored(
+    server: Server, wire: Wire, queue: str, tmp_path: Path
+) -> None:
+    """As in the background of a shell that has no jobs."""
+    command = [sys.executable, "-m", "mq.ctl", "exec", queue, "--url", server.url, "--", "touch"]
+    script = 'trap "" INT; exec "$@"'
+    process = subprocess.Popen(
+        ["sh", "-c", script, "sh", *command, f"{tmp_path}/began"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=without_ours(),
+    )  # fmt: skip
+    publish(wire, queue, b"first")
+    wait_until((tmp_path / "began").exists)
+
+    process.send_signal(signal.SIGINT)
+    (tmp_path / "began").unlink()
+    publish(wire, queue, b"second")
+
+    wait_until((tmp_path / "began").exists)
+    process.send_signal(signal.SIGTERM)
+    assert b"2 done" in process.communicate(timeout=60)[0]
+
+
 def test_exec_that_is_killed_takes_its_commands_with_it(
     wire: Wire, queue: str, start: Start, tmp_path: Path
 ) -> None:
