@@ -265,3 +265,22 @@ def test_a_missing_queue_names_the_command_that_makes_it(ctl: Ctl) -> None:
 def counts(ctl: Ctl, queue: str) -> tuple[int, int, int]:
     info = ctl.ok("info", queue, "--json").json()
     return info["ready"], info["leased"], info["delayed"]
+
+
+def test_exec_of_a_file_that_is_no_command_is_refused(
+    by_http: Ctl, queue: str, tmp_path: Path
+) -> None:
+    (tmp_path / "script").write_text("#!/bin/sh\n")
+
+    refused = by_http("exec", queue, "--", f"{tmp_path}/script")
+
+    assert_refused(refused, ExitCode.USAGE, f"'{tmp_path}/script' is not executable")
+
+
+def test_a_wrong_use_of_exec_is_refused(by_http: Ctl, by_root: Ctl, queue: str) -> None:
+    missing = by_http("exec", queue, "--", "no-such-command")
+    assert_refused(missing, ExitCode.USAGE, "there is no command 'no-such-command'")
+    assert_refused(by_root("exec", queue, "true"), ExitCode.USAGE, "it needs a server; use --url")
+    for words in (["no-such-queue"], ["no-such-queue", "--dead-after", "2"]):
+        absent = by_http("exec", *words, "true")
+        assert_refused(absent, ExitCode.NOT_FOUND, "there is no queue no-such-queue")

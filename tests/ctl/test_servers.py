@@ -9,12 +9,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from mq.errors import ExitCode
 from tests.support.mqctl import Ctl, assert_refused, without_ours
-from tests.support.processes import Server
+from tests.support.processes import Server, wait_until
+from tests.support.wire import Wire
 
 LARGE = bytes(2_000_000)
 
@@ -203,3 +205,24 @@ for token in (None, "secret"):
         except CommandFailed:
             pass
 """
+
+
+def test_exec_in_the_background_of_a_script_goes_on_after_ctrl_c(
+    server: Server, wire: Wire, queue: str, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "mq.ctl", "exec", queue, "--url", server.url, "--", "touch"]
+    script = 'trap "" INT; exec "$@"'
+    process = subprocess.Popen(
+        ["sh", "-c", script, "sh", *command, f"{tmp_path}/began"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=without_ours(),
+    )  # fmt: skip
+    wire.publish(queue, b"first")
+    wait_until((tmp_path / "began").exists)
+
+    process.send_signal(signal.SIGINT)
+    (tmp_path / "began").unlink()
+    wire.publish(queue, b"second")
+
+    wait_until((tmp_path / "began").exists)
+    process.send_signal(signal.SIGTERM)
+    assert b"2 done" in process.communicate(timeout=60)[0]

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from mq.command.flags import Seconds
+from mq.command.stdout import printable
 from mq.config import CLIENT_RETRY_SECONDS, MAX_VISIBILITY_SECONDS
 from mq.ctl.arguments import queue_argument
 from mq.ctl.common_flags import credentials, everywhere, flags_of
@@ -173,25 +174,34 @@ class CommandRunner:
                     os.killpg(process.pid, signal.SIGTERM)
 
     def _give_back(self, message: Message, outcome: str, why: str) -> None:
+        from mq.client.errors import ClientError
         from mq.client.retries import handling_backoff_seconds
 
         is_failure = outcome == "failed"
         text = f"message {message.id}: {self._command[0]} {why}"
         if is_failure and (message.receive_count or 0) >= self._dead_after:
-            message.move(self._dead_letters, reason=_reason(self._command[0], why))
-            self._count("dead")
-            click.echo(f"mqctl: {text}; it is a dead letter in {self._dead_letters}", err=True)
-            return
+            try:
+                message.move(self._dead_letters, reason=_reason(self._command[0], why))
+            except ClientError as error:
+                text += f"; not moved to {self._dead_letters}: {error}"
+            else:
+                self._count("dead")
+                _tell(f"{text}; it is a dead letter in {self._dead_letters}")
+                return
         self._count(outcome)
         delay = handling_backoff_seconds(message.receive_count) if is_failure else _PAUSE_SECONDS
         if message.lost is None:
             text += f"; it returns in {delay:.1f} s"
-        click.echo(f"mqctl: {text}", err=True)
+        _tell(text)
         message.give_back(delay)
 
     def _count(self, outcome: str) -> None:
         with self._lock:
             self._counts[outcome] += 1
+
+
+def _tell(text: str) -> None:
+    click.echo(printable(f"mqctl: {text}"), err=True)
 
 
 def _file_with(body: bytes) -> BinaryIO:

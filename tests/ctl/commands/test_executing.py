@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from mq.errors import ExitCode
-from tests.support.mqctl import Ctl, assert_refused, without_ours
+from tests.support.mqctl import without_ours
 from tests.support.processes import Process, Server, start_mover, wait_until
 from tests.support.wire import Wire
 
@@ -145,6 +144,24 @@ def test_a_message_that_fails_too_often_is_a_dead_letter(
     assert dead.headers["x-dead-reason"] == "sh exited with 3"
 
 
+def test_a_failure_that_cannot_become_a_dead_letter_is_counted_and_says_why(
+    wire: Wire, queue: str, start: Start
+) -> None:
+    wire.request("PUT", f"/{queue}.dead")
+    for name in (queue, f"{queue}.dead"):
+        wire.publish(name, name.encode(), x_message_id="order-1")
+
+    process = start(queue, "exit 3", "--dead-after=1")
+
+    assert process.stderr is not None
+    said = process.stderr.readline().decode()
+    counts, _ = end(process)
+    assert said.startswith("mqctl: message order-1: sh exited with 3; not moved to ")
+    assert f"queue {queue}.dead" in said
+    assert "; it returns in " in said
+    assert (counts["failed"], counts["dead"]) == (1, 0)
+
+
 def test_a_command_of_any_name_makes_a_dead_letter(
     server: Server, wire: Wire, queue: str, tmp_path: Path
 ) -> None:
@@ -227,28 +244,6 @@ def test_signals_that_come_together_let_what_runs_finish(
     assert wire.count(queue)[:2] == (0, 0)
 
 
-def test_an_ignored_sigint_stays_ignored(
-    server: Server, wire: Wire, queue: str, tmp_path: Path
-) -> None:
-    """As in the background of a shell that has no jobs."""
-    command = [sys.executable, "-m", "mq.ctl", "exec", queue, "--url", server.url, "--", "touch"]
-    script = 'trap "" INT; exec "$@"'
-    process = subprocess.Popen(
-        ["sh", "-c", script, "sh", *command, f"{tmp_path}/began"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=without_ours(),
-    )  # fmt: skip
-    publish(wire, queue, b"first")
-    wait_until((tmp_path / "began").exists)
-
-    process.send_signal(signal.SIGINT)
-    (tmp_path / "began").unlink()
-    publish(wire, queue, b"second")
-
-    wait_until((tmp_path / "began").exists)
-    process.send_signal(signal.SIGTERM)
-    assert b"2 done" in process.communicate(timeout=60)[0]
-
-
 def test_exec_that_is_killed_takes_its_commands_with_it(
     wire: Wire, queue: str, start: Start, tmp_path: Path
 ) -> None:
@@ -299,20 +294,3 @@ def test_a_command_whose_lease_is_lost_is_ended(
 
     assert process.stderr is not None
     assert b"was ended because its lease was lost (SIGTERM)" in process.stderr.readline()
-
-
-def test_a_file_that_is_no_command_is_refused(by_http: Ctl, queue: str, tmp_path: Path) -> None:
-    (tmp_path / "script").write_text("#!/bin/sh\n")
-
-    refused = by_http("exec", queue, "--", f"{tmp_path}/script")
-
-    assert_refused(refused, ExitCode.USAGE, f"'{tmp_path}/script' is not executable")
-
-
-def test_bad_use_is_refused(by_http: Ctl, by_root: Ctl, queue: str) -> None:
-    missing = by_http("exec", queue, "--", "no-such-command")
-    assert_refused(missing, ExitCode.USAGE, "there is no command 'no-such-command'")
-    assert_refused(by_root("exec", queue, "true"), ExitCode.USAGE, "it needs a server; use --url")
-    for words in (["no-such-queue"], ["no-such-queue", "--dead-after", "2"]):
-        absent = by_http("exec", *words, "true")
-        assert_refused(absent, ExitCode.NOT_FOUND, "there is no queue no-such-queue")
