@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -36,6 +37,9 @@ _PASSED_OVER = frozenset(
 )  # fmt: skip
 """Members that `mqctl recv --json`, `peek --json` and a receive of many add. They describe the
 message where it was."""
+
+_CONTROLS = re.compile(rb"\x7f|\xc2[\x80-\x9f]")
+"""The control characters that JSON does not escape, in UTF-8."""
 
 _BATCH_LINES = 100
 _BATCH_BYTES = 4 * 1024 * 1024
@@ -95,7 +99,8 @@ def _write_batch(
 
 def exported(line: Line) -> bytes:
     """Return the line of a message as `export` writes it. As text a control character takes six
-    bytes; a body whose line would then be too long for `import` is in base64."""
+    bytes, those that JSON could leave as they are too, because a terminal acts on them. A body
+    whose line would then be too long for `import` is in base64."""
     fields = {
         "id": line.message_id,
         "content_type": line.content_type,
@@ -104,6 +109,8 @@ def exported(line: Line) -> bytes:
     }
     members = write_members(fields)
     written = end_line(members, line.body)
+    if not written.isascii() or b"\x7f" in written:
+        written = _CONTROLS.sub(lambda found: b"\\u00%02x" % found[0][-1], written)
     return written if len(written) <= MAX_LINE_BYTES else end_line_in_base64(members, line.body)
 
 

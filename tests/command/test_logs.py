@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 import structlog
 
 from mq.command.logs import Once, configure_logs
+from tests.support.breaking import Breaking
 from tests.support.mqctl import Ctl, without_ours
 from tests.support.vsqs import run_command
 
@@ -71,6 +73,21 @@ def test_what_vsqs_receives_too(tmp_path: Path) -> None:
     assert raw.encode("utf-8", "surrogateescape").endswith(HARMFUL)
 
 
+def test_what_is_exported_harms_no_terminal_and_comes_back(ctl: Ctl, tmp_path: Path) -> None:
+    body = HARMFUL.decode(errors="ignore").encode() + "\x9b31m\x7f".encode()
+    ctl.ok("create", "text")
+    ctl.ok("send", "text", stdin=body)
+    run_command("vsqs", "publish", tmp_path / "q", stdin=body)
+
+    shown = on_a_terminal("mq.ctl", *ctl.way, "export", "text")
+    shown += on_a_terminal("vsqs", "export", tmp_path / "q")
+    lines = ctl.ok("export", "text").out
+
+    assert len(lines.splitlines()) == 1
+    assert [each for each in shown if not each.isprintable() and each != "\n"] == []
+    assert json.loads(lines)["body"] == body.decode()
+
+
 def test_a_line_that_has_ended_is_not_ended_again(ctl: Ctl) -> None:
     ctl.ok("send", "jobs", "--id", "b-1", stdin=b"one line\n")
 
@@ -83,6 +100,36 @@ def test_an_error_names_nothing_raw(ctl: Ctl) -> None:
 
     assert "\\x1b[2J" in done.err
     assert "\x1b" not in done.err + line.err
+
+
+def answer(status: str, document: object) -> bytes:
+    body = json.dumps(document).encode()
+    return f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def test_what_a_server_says_beside_the_answer_does_no_harm(ctl: Ctl) -> None:
+    moves = [{"moved": 1, "taken": ["a\x1b[2J"]}, {"moved": 0}]
+    moving = Breaking([answer("200 OK", each) for each in moves])
+    why = {"type": "urn:mq:problem:unavailable", "title": "", "detail": "b\x1b[2J"}
+    refusing = Breaking([answer("503 Service Unavailable", why)])
+    work = subprocess.Popen(
+        [sys.executable, "-m", "mq.ctl", "exec", "jobs", "--url", refusing.url, "--", "true"],
+        stderr=subprocess.PIPE, env=without_ours(),
+    )  # fmt: skip
+    assert work.stderr is not None
+
+    said = work.stderr.readline().decode()
+    work.kill()
+    work.communicate()
+    moved = Ctl("--url", moving.url)("move", "jobs", "more", "-n", "2")
+    ctl.ok("set", "jobs", "note.colour=c\x1b[2J")
+    settings = ctl.ok("info", "jobs").out.decode()
+
+    for text, harmless in ((said, "b"), (moved.err, "a"), (settings, "c")):
+        assert rf"{harmless}\x1b[2J" in text
+        assert "\x1b" not in text
+    moving.close()
+    refusing.close()
 
 
 def test_a_line_of_the_log_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

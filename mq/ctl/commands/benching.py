@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Never
 
 import click
 
+from mq.command.stdout import printable
 from mq.ctl.common_flags import CommonFlags, credentials, everywhere, flags_of, opened
 from mq.ctl.screen.progress import ProgressBar
 from mq.ctl.ways.access import Access
@@ -99,7 +100,8 @@ def _own_queue(access: Access) -> Iterator[QueueName]:
             access.delete_queue(queue)
         except MQError as error:
             if is_made:
-                click.echo(f"mqctl: queue {queue} may still be there: {error}", err=True)
+                text = f"mqctl: queue {queue} may still be there: {error}"
+                click.echo(printable(text), err=True)
 
 
 def _measure(flags: CommonFlags, queue: QueueName, load: tuple[int, int, int]) -> Rates:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import click
 
 from mq.command.pace import messages_text
+from mq.command.stdout import printable
 from mq.config import MAX_MOVES
 from mq.ctl.arguments import IdParam, LeaseParam, QueueParam, ReasonParam, queue_argument
 from mq.ctl.common_flags import everywhere, flags_of, opened
@@ -232,4 +233,4 @@ def _say_what_stays(moved: int, taken: list[str], target: QueueName) -> None:
     )
     if not moved:
         raise CommandFailed(ExitCode.REFUSED, text)
-    click.echo(text, err=True)
+    click.echo(printable(text), err=True)

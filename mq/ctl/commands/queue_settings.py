@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mq.command.stdout import printable
 from mq.ctl.arguments import queue_argument
 from mq.ctl.common_flags import everywhere, flags_of, opened
 from mq.names import QueueName
@@ -82,7 +83,8 @@ def set_settings(context: click.Context, queue: QueueName, changes: Sequence[str
 def settings_text(found: Mapping[str, object]) -> str:
     """Return the settings with a line for each, as in the file."""
     names = [*SETTINGS, *(name for name in found if name not in SETTINGS)]
-    return "\n".join(f"{name}={_value_text(found[name])}" for name in names if name in found)
+    lines = [f"{name}={_value_text(found[name])}" for name in names if name in found]
+    return "\n".join(map(printable, lines))
 
 
 def _value_text(value: object) -> str:

@@ -15,6 +15,7 @@ from mq.client.connection import ServerAddress, has_closed_unheard, parse_url, r
 from mq.client.errors import ClientError, NoAnswer, Problem, UnexpectedAnswer
 from mq.client.problems import NO_TYPE, certificate_way_out
 from mq.client.token import Token
+from mq.command.stdout import printable
 from mq.config import CLIENT_TIMEOUT_SECONDS, DEFAULT_ADMIN
 from mq.ctl.ways.access import in_own_words
 from mq.errors import CommandFailed, ExitCode
@@ -84,7 +85,7 @@ def _token_for(address: ServerAddress, credentials: ClientCredentials) -> Token:
 
 class _OnStderr(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        click.echo(f"mqctl: {record.getMessage()}", err=True)
+        click.echo(printable(f"mqctl: {record.getMessage()}"), err=True)
 
 
 def _show_warnings() -> None:
