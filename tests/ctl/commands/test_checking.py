@@ -10,18 +10,25 @@ from pathlib import Path
 
 import pytest
 
+from mq.command.pace import CLEAR_LINE
 from mq.errors import ExitCode
 from tests.support.fsck import everything, sealed
 from tests.support.mqctl import Ctl, assert_refused, without_ours
 from tests.support.users import BECOME_NOBODY, NOBODY, needs_root
 
 AS_NOBODY = f"""
-import click._termui_impl, mq.ctl.cli, mq.ctl.commands.checking, mq.ctl.ways.by_root
-import mq.lines.transfer
+import mq.ctl.cli, mq.ctl.commands.checking, mq.ctl.ways.by_root, mq.lines.transfer
 from mq.ctl import main  # all of it is imported while it may still be read
 {BECOME_NOBODY}
 main()
 """
+
+SHOWN_AT_ONCE = """
+import mq.ctl.screen.progress
+mq.ctl.screen.progress.SILENT_SECONDS = 0.0
+mq.ctl.main()
+"""
+"""`mqctl` that shows its progress from the beginning."""
 
 
 @pytest.fixture
@@ -121,11 +128,11 @@ def test_a_root_of_a_newer_version_is_refused(ctl: Ctl, root: Path) -> None:
     assert (root / "new" / "README").exists()
 
 
-def test_progress_is_shown_on_a_terminal_only(ctl: Ctl, root: Path) -> None:
+def test_progress_is_shown_on_a_terminal_and_disappears(ctl: Ctl, root: Path) -> None:
     (root / "new" / "README").touch()
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "mq.ctl", "fsck", *ctl.way],
+        [sys.executable, "-c", SHOWN_AT_ONCE, "fsck", *ctl.way],
         stdout=subprocess.PIPE, stderr=theirs, env=without_ours() | {"TERM": "xterm"},
     )  # fmt: skip
 
@@ -136,8 +143,9 @@ def test_progress_is_shown_on_a_terminal_only(ctl: Ctl, root: Path) -> None:
         shown += chunk
     os.close(ours)
 
-    assert b"checking" in shown
-    assert b"100%" in shown
+    assert b"checking [" in shown
+    assert b"\n" not in shown
+    assert shown.endswith(CLEAR_LINE.encode())
     assert out == ctl("fsck").out
 
 
