@@ -7,6 +7,7 @@ import itertools
 import logging
 import threading
 import time
+from contextlib import suppress
 
 from mq.client import LeaseLost, Message
 from mq.client.blocking.session import Session
@@ -71,9 +72,12 @@ class Renewer:
     def _call_for_help(self) -> None:
         """See to it that a helper looks for what is late while others are at work."""
         if not self._idle_helpers and self._helpers < _MOST_HELPERS:
-            self._helpers += 1
-            self._idle_helpers += 1
-            threading.Thread(target=self._help, name="mq-leases", daemon=True).start()
+            helper = threading.Thread(target=self._help, name="mq-leases", daemon=True)
+            # The system may have no thread for it now. The next renewal asks for one again.
+            with suppress(RuntimeError):
+                helper.start()
+                self._helpers += 1
+                self._idle_helpers += 1
 
     def _next(self, late_share: float) -> Message | None:
         """Wait until a renewal is due, and this share of its lease late. Returns its message, or

@@ -108,27 +108,57 @@ class FirstRenewalHangs:
         return 600.0
 
 
+def make_messages(session: FirstRenewalHangs, number: int) -> list[Message]:
+    """Return messages whose renewal is late."""
+    now, today = time.monotonic(), datetime.now(UTC)
+    return [
+        Message(
+            cast(Session, session),
+            Delivery(
+                QueueName("tasks"), MessageId(str(at)), b"", "text/plain", "0f9e8d7c6b5a4938",
+                1, today, today, None, lease_seconds=3.0, leased_at=now - 2,
+            ),
+        )
+        for at in range(number)
+    ]  # fmt: skip
+
+
 def test_a_renewal_that_hangs_costs_no_other_lease() -> None:
     """Nor do many that take long together: some are under way at a time."""
     session = FirstRenewalHangs()
     renewer = Renewer(cast(Session, session))
-    now, today = time.monotonic(), datetime.now(UTC)
-    messages = [
-        Message(
-            cast(Session, session),
-            Delivery(
-                QueueName("tasks"), MessageId(str(number)), b"", "text/plain", "0f9e8d7c6b5a4938",
-                1, today, today, None, lease_seconds=3.0, leased_at=now - 2,
-            ),
-        )
-        for number in range(3)
-    ]  # fmt: skip
+    messages = make_messages(session, 3)
 
     for message in messages:
         renewer.hold(message)
 
     wait_until(lambda: session.renewals == 3)
     session.go_on.set()
+    for message in messages:
+        renewer.end(message)
+    renewer.close()
+
+
+def test_a_system_without_more_threads_costs_no_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = FirstRenewalHangs()
+    session.go_on.set()
+    renewer = Renewer(cast(Session, session))
+    messages = make_messages(session, 3)
+    starts: list[threading.Thread] = []
+    start = threading.Thread.start
+
+    def start_one(thread: threading.Thread) -> None:
+        starts.append(thread)
+        if len(starts) > 1:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_one)
+    for message in messages:
+        renewer.hold(message)
+
+    wait_until(lambda: session.renewals == 3)
+    assert len(starts) > 1
     for message in messages:
         renewer.end(message)
     renewer.close()
