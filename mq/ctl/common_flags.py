@@ -171,7 +171,7 @@ def credentials(flags: CommonFlags) -> ClientCredentials:
     """Return the credentials for the server."""
     from mq.ctl.ways.connect import ClientCredentials
 
-    return ClientCredentials(os.environ.get("MQCTL_TOKEN"), flags.token_file, flags.cacert)
+    return ClientCredentials(os.environ.get("MQCTL_TOKEN") or None, flags.token_file, flags.cacert)
 
 
 def require_root(flags: CommonFlags, what: str) -> Path:

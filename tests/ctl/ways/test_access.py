@@ -92,6 +92,8 @@ def test_the_environment_may_hold_the_token(server: Server, folder: Path) -> Non
     assert Ctl()(*info, MQ_URL=url, MQCTL_TOKEN_FILE=str(folder / "mine")).code == 0
     mine = ("--token-file", str(folder / "mine"))
     assert Ctl(*mine)(*info, MQ_URL=url, MQCTL_TOKEN="wrong").code == 0
+    # An empty variable counts as not set.
+    assert_refused(Ctl()(*info, MQ_URL=url, MQCTL_TOKEN=""), ExitCode.REFUSED, "--token-file")
 
 
 def test_what_the_token_is_not_for_is_refused(server: Server, folder: Path) -> None:
