@@ -76,7 +76,7 @@ func (q Queue) Extend(ctx context.Context, m *Message, visibility time.Duration)
 	return err
 }
 
-// Work removes a message if handle returns nil, else gives it back. Handle's ctx ends with the lease.
+// Work removes a message if handle returns nil, else gives it back. Handle's ctx ends when no renewal succeeds.
 func (q Queue) Work(ctx context.Context, visibility time.Duration, handle func(context.Context, *Message) error) error {
 	for ctx.Err() == nil {
 		message, err := q.Receive(ctx, 20*time.Second, visibility)

@@ -43,7 +43,7 @@ CTL_EXIT_CODES = EXIT_CODES | {
     ExitCode.USAGE: "a flag or argument is wrong, or the command needs --root",
     ExitCode.EMPTY: "empty: there is no message to show",
     ExitCode.NOT_FOUND: "no such queue or message",
-    ExitCode.REFUSED: "refused; nothing was changed, except that import published earlier lines",
+    ExitCode.REFUSED: "refused; nothing was changed, apart from earlier ids and lines",
     ExitCode.UNAVAILABLE: "no MQ answers there, an answer broke off, or a message is damaged",
     ExitCode.TRY_AGAIN: "not possible now; the outcome may be unknown; try again",
 }

@@ -83,7 +83,7 @@ def test_every_kind_of_finding_is_listed() -> None:
     [
         f"up to {MAX_VISIBILITY_SECONDS} (30 days)",
         f"at most {ServerConfig().max_body_bytes // MIB} MiB",
-        f"The default is {ServerConfig().visibility_seconds:g} with `--root`",
+        f"or {ServerConfig().visibility_seconds:g} with `--root`",
         {2.0: "after two seconds"}[SETTLE_SECONDS],
     ],
 )

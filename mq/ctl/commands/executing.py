@@ -49,7 +49,7 @@ _KILL = int(signal.SIGKILL)
               help="How many commands run at a time.")  # fmt: skip
 @click.option("--visibility", type=Seconds(0, MAX_VISIBILITY_SECONDS, min_open=True),
               help="Seconds until a message returns if exec is killed; it is renewed while its "
-              "command runs.  [default: the server's]")  # fmt: skip
+              "command runs.  [default: the queue's setting, or else the server's]")  # fmt: skip
 @click.option("--dead-after", type=click.IntRange(1), metavar="N",
               help="Move a message that failed to the dead letters once it has been received N "
               "times.  [default: as the queue's max-receives]")  # fmt: skip

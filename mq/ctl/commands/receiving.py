@@ -24,8 +24,8 @@ from mq.names import QueueName
 @click.command()
 @queue_argument
 @click.option("--visibility", "visibility_seconds", help="Seconds until the message returns unless "
-              "you acknowledge it.  [default: the server's, with --root 30]",
-              type=Seconds(0, MAX_VISIBILITY_SECONDS, min_open=True))  # fmt: skip
+              "you acknowledge it.  [default: the queue's setting, or else the server's, with "
+              "--root 30]", type=Seconds(0, MAX_VISIBILITY_SECONDS, min_open=True))  # fmt: skip
 @click.option("--wait", "wait_seconds", type=Seconds(0, MAX_WAIT_SECONDS), default=0.0,
               help="Seconds to wait for a message if there is none.")  # fmt: skip
 @click.option("-n", "--max", "limit", type=click.IntRange(1), default=1, show_default=True,
