@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 
 import click
 
@@ -16,7 +17,12 @@ from mq.ctl.commands.executing import execute
 from mq.ctl.commands.leases import release, touch
 from mq.ctl.commands.moving import move, redrive
 from mq.ctl.commands.purging import purge
-from mq.ctl.commands.queue_settings import set_settings, settings_text
+from mq.ctl.commands.queue_settings import (
+    ChangeParam,
+    changes_of,
+    set_settings,
+    settings_text,
+)
 from mq.ctl.commands.reading import cat, tail
 from mq.ctl.commands.receiving import recv
 from mq.ctl.commands.sending import send
@@ -98,13 +104,18 @@ def info(context: click.Context, queue: QueueName) -> None:
 
 @mqctl.command()
 @queue_argument
+@click.argument("changes", metavar="[NAME=VALUE]...", nargs=-1, type=ChangeParam())
 @everywhere
 @click.pass_context
-def create(context: click.Context, queue: QueueName) -> None:
-    """Make a queue. With --root also make the root, if it is missing or empty."""
+def create(context: click.Context, queue: QueueName, changes: Sequence[str]) -> None:
+    """Make a queue. With --root also make the root, if it is missing or empty.
+
+    It has the settings that are named, as for `set`, from its first moment on. If it is there, they
+    are changed.
+    """
     flags = flags_of(context)
     with opened(flags) as access:
-        created = access.create_queue(queue)
+        created = access.create_queue(queue, changes_of(queue, changes))
     text = f"{'created' if created else 'existed'} {queue}"
     display.say(flags.as_json, {"queue": queue, "created": created}, text)
 

@@ -92,8 +92,7 @@ def _own_queue(access: Access) -> Iterator[QueueName]:
     queue = QueueName(f"bench-{secrets.token_hex(4)}")
     is_made = False
     try:
-        is_made = access.create_queue(queue)
-        access.change_settings(queue, {"visibility": _VISIBILITY})
+        is_made = access.create_queue(queue, {"visibility": _VISIBILITY})
         yield queue
     finally:
         try:

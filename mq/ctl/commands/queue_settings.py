@@ -1,4 +1,4 @@
-"""`mqctl set`: the settings of a queue."""
+"""`mqctl set`, and the settings of a queue on the command line."""
 
 from __future__ import annotations
 
@@ -69,10 +69,8 @@ def set_settings(context: click.Context, queue: QueueName, changes: Sequence[str
     VALUE the queue goes by the flags of servers and movers again.
     """
     flags = flags_of(context)
-    named = _parse(changes)
     with opened(flags) as access:
-        change(queue, NO_SETTINGS, named)
-        access.change_settings(queue, named)
+        access.change_settings(queue, changes_of(queue, changes))
         found = access.settings(queue)
     if flags.as_json:
         click.echo(json.dumps({"queue": queue, "settings": found}))
@@ -91,13 +89,16 @@ def _value_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _parse(changes: Sequence[str]) -> dict[str, str]:
+def changes_of(queue: QueueName, given: Sequence[str]) -> dict[str, str]:
+    """Return the changes of a queue's settings that were given. Raises UsageError, and
+    InvalidRequest for a setting that the queue cannot have."""
     found: dict[str, str] = {}
-    for each in changes:
+    for each in given:
         name, equals, value = each.partition("=")
         if not equals:
             raise click.UsageError(f"{each!r} is not NAME=VALUE; write paused=true, or delay=")
         if name in found:
             raise click.UsageError(f"{name} is given twice")
         found[name] = value
+    change(queue, NO_SETTINGS, found)
     return found

@@ -12,6 +12,8 @@ from mq.lines.ndjson import Line
 from mq.names import MessageId, QueueName
 from mq.properties import NO_PROPERTIES, Properties
 
+NO_CHANGES: Mapping[str, str] = {}
+
 
 class QueueCounts(NamedTuple):
     """How many messages a queue has in each state. `oldest_age_seconds` is the age of the oldest
@@ -76,8 +78,9 @@ class Access(Protocol):
 
     def describe_queue(self, queue: QueueName) -> QueueCounts: ...
 
-    def create_queue(self, queue: QueueName) -> bool:
-        """Make a queue. Returns True if it is new."""
+    def create_queue(self, queue: QueueName, changes: Mapping[str, str] = NO_CHANGES) -> bool:
+        """Make a queue that has these settings from its first moment on, or change those of one
+        that is there. Returns True if it is new."""
 
     def delete_queue(self, queue: QueueName) -> None: ...
 

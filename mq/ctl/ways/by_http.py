@@ -15,7 +15,7 @@ from mq.client.errors import ClientError, NoAnswer
 from mq.client.retries import ask
 from mq.client.wire import Operation, Request, ServerAnswer, json_in, query
 from mq.config import CHUNK_BYTES, MAX_ANSWER_MESSAGES, MAX_MOVES, SMALL_BODY_BYTES
-from mq.ctl.ways.access import Passed, QueueCounts, Readable, ShownMessage
+from mq.ctl.ways.access import NO_CHANGES, Passed, QueueCounts, Readable, ShownMessage
 from mq.ctl.ways.answers import header_of, message_in, message_of, passed_in
 from mq.ctl.ways.connect import ClientCredentials, admin_url, failure_of, open_session
 from mq.ctl.ways.same_root import require_same_root
@@ -90,15 +90,15 @@ class HttpAccess:
     def describe_queue(self, queue: QueueName) -> QueueCounts:
         return QueueCounts(*self._run(operations.count(self._session.context, queue)))
 
-    def create_queue(self, queue: QueueName) -> bool:
-        return self._run(operations.create_queue(self._session.context, queue))
+    def create_queue(self, queue: QueueName, changes: Mapping[str, str] = NO_CHANGES) -> bool:
+        return self._run(operations.create_queue(self._session.context, queue, changes))
 
     def settings(self, queue: QueueName) -> dict[str, Any]:
         return self._run(operations.read_settings(self._session.context, queue))
 
     def change_settings(self, queue: QueueName, changes: Mapping[str, str]) -> None:
         self.settings(queue)  # PUT would make the queue.
-        self._run(operations.create_queue(self._session.context, queue, changes))
+        self.create_queue(queue, changes)
 
     def delete_queue(self, queue: QueueName) -> None:
         self._run(operations.delete_queue(self._session.context, queue))

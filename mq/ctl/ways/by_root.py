@@ -47,7 +47,7 @@ from mq.store.purge import purge
 from mq.store.receiving.receive import receive
 from mq.store.removing.remove import remove
 from mq.store.removing.remove_under_lease import remove_leased
-from mq.store.settings import change_settings, settings_of
+from mq.store.settings import NO_CHANGES, change_settings, settings_of
 from mq.times import rfc3339
 from mq.web.endpoints.batch_lines import draft_of, parse_batch
 
@@ -96,11 +96,11 @@ class RootAccess:
         with _disk_errors():
             return count_queue(self._spool, queue)
 
-    def create_queue(self, queue: QueueName) -> bool:
+    def create_queue(self, queue: QueueName, changes: Mapping[str, str] = NO_CHANGES) -> bool:
         """Make a queue, and the root too if it is missing or empty."""
         if _is_unused(self._root):
             open_root(self._root, _DEFAULTS.mode, self._files)[0].close()
-        return self._runner.run(queues.create_queue(self._runner.work, queue))
+        return self._runner.run(queues.create_queue(self._runner.work, queue, changes))
 
     def settings(self, queue: QueueName) -> dict[str, Any]:
         with _disk_errors():

@@ -126,7 +126,7 @@ def test_a_queue_that_could_not_be_deleted_is_named(
 ) -> None:
     server = start_server()
     process = measuring(server)
-    wait_until(lambda: any((server.root / "queues").glob("bench-*/*")), 60)
+    wait_until(lambda: any((server.root / "queues").glob("bench-*/*-*")), 60)
 
     server.kill()
 

@@ -1,4 +1,4 @@
-"""`mqctl set`, and the settings in `info`, by both ways in."""
+"""`mqctl set`, `create` with settings, and the settings in `info`, by both ways in."""
 
 from __future__ import annotations
 
@@ -33,6 +33,17 @@ def test_a_wrong_change_is_a_usage_error(ctl: Ctl, queue: str, change: str, deta
     assert_refused(ctl("set", queue, "delay=5", change), ExitCode.USAGE, detail)
 
     assert ctl.ok("info", queue, "--json").json()["settings"] == {}
+
+
+def test_a_queue_is_made_with_settings(ctl: Ctl, queue: str) -> None:
+    made = f"{queue}.made"
+    refused = ctl("create", made, "delay=5", "ttl=never")
+
+    assert_refused(refused, ExitCode.USAGE, "ttl='never'")
+    assert ctl("info", made).code == ExitCode.NOT_FOUND
+    assert ctl.ok("create", made, "visibility=60", "delay=5").out == f"created {made}\n".encode()
+    assert ctl.ok("create", made, "delay=").out == f"existed {made}\n".encode()
+    assert ctl.ok("info", made, "--json").json()["settings"] == {"visibility": 60}
 
 
 def test_a_note_of_a_gateway_is_changed_by_root_alone(
