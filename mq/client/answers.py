@@ -29,20 +29,25 @@ _MALFORMED = (ValueError, LookupError, TypeError, AttributeError, OverflowError,
 
 def read_delivery(queue: QueueName, answer: ServerAnswer, asked_seconds: float | None) -> Delivery:
     """Return the message in an answer. Raises UnexpectedAnswer."""
-    headers = answer.headers
-    fields = {
+    fields = _fields_in(answer.headers) | {
+        "lease": read_lease(answer),
+        "properties_left_out": answer.headers.get("x-properties-left-out", 0),
+    }
+    return _delivery(queue, fields, answer.body, answer, asked_seconds)
+
+
+def _fields_in(headers: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the headers say of a message, by the names that it has in a line."""
+    return {
         "id": headers.get("x-message-id"),
         "content_type": headers.get("content-type"),
-        "lease": read_lease(answer),
         "receive_count": headers.get("x-receive-count"),
         "published_at": headers.get("x-published-at"),
         "visible_at": headers.get("x-visible-at"),
         "properties": {name: value for name, value in headers.items() if is_property(name)},
         "dead_from": headers.get("x-dead-from"),
         "dead_reason": headers.get("x-dead-reason"),
-        "properties_left_out": headers.get("x-properties-left-out", 0),
     }
-    return _delivery(queue, fields, answer.body, answer, asked_seconds)
 
 
 def read_deliveries(
@@ -57,17 +62,30 @@ def read_deliveries(
 
 
 def read_peeked(answer: ServerAnswer) -> list[Peeked]:
-    """Return the ready messages in an answer. Raises UnexpectedAnswer."""
+    """Return the messages in an answer with a line for each. Raises UnexpectedAnswer."""
     return [peeked_in(document_in(line)) for line in _lines_in(answer)]
+
+
+def read_peeked_at(answer: ServerAnswer) -> Peeked:
+    """Return the message that is the body of an answer. Raises UnexpectedAnswer."""
+    headers = answer.headers
+    if "x-state" not in headers:
+        raise unexpected("has no X-State")
+    more = {"state": headers["x-state"], "damaged": headers.get("x-damaged") == "yes"}
+    return _peeked(_fields_in(headers) | more, answer.body)
 
 
 def peeked_in(fields: Mapping[str, Any]) -> Peeked:
     """Return the message in a line. Raises UnexpectedAnswer."""
+    return _peeked(fields, _body(fields))
+
+
+def _peeked(fields: Mapping[str, Any], body: bytes) -> Peeked:
     due = fields.get("visible_at")
     try:
         return Peeked(
             parse_message_id(fields["id"]),
-            _body(fields),
+            body,
             _text(fields, "content_type") or DEFAULT_CONTENT_TYPE,
             _count(fields),
             _time(fields["published_at"]),

@@ -14,6 +14,7 @@ from mq.client.answers import (
     read_deliveries,
     read_delivery,
     read_peeked,
+    read_peeked_at,
     unexpected,
 )
 from mq.client.by_id import GONE
@@ -175,6 +176,12 @@ def peek(
     request = Request("GET", f"/{queue}/messages?peek&max={most}{behind}{of_state}")
     answer = yield from ask(context, request)
     return [] if answer.status == 204 else read_peeked(answer)
+
+
+def peek_at(context: Context, queue: QueueName, message_id: str) -> Operation[Peeked]:
+    name = arguments.message_id("message_id", message_id)
+    request = Request("GET", f"/{queue}/messages?peek&id={name}")
+    return read_peeked_at((yield from ask(context, request)))
 
 
 def _id_of(context: Context, message: NewMessage) -> MessageId:

@@ -38,6 +38,7 @@ MESSAGE = {
     "X-Message-Id": ID, "Content-Type": "text/plain", "ETag": '"0f9e8d7c6b5a4938"',
     "X-Published-At": TIME, "X-Visible-At": TIME, "X-Receive-Count": "3",
 }  # fmt: skip
+SHOWN = {name: value for name, value in MESSAGE.items() if name != "ETag"}
 COUNTS = '{"queue":"orders","ready":1,"leased":2,"delayed":3,"oldest_age_seconds":4.5}'
 
 Operation = Callable[[Any], object]
@@ -55,6 +56,7 @@ OPERATIONS: dict[str, Operation] = {
     ],
     "peek": lambda queue: queue.peek(3, after=ID),
     "peek at hidden ones": lambda queue: queue.peek(3, ID, state="leased"),
+    "peek at": lambda queue: queue.peek_at(ID),
     "remove": lambda queue: queue.remove(ID),
     "ack many": lambda queue: queue.ack_many({ID: "0f9e8d7c6b5a4938"}),
     "move": lambda queue: queue.move("orders.dead", max=5, reason="no use: 5 %"),
@@ -70,6 +72,7 @@ ANSWERS: dict[str, tuple[int, dict[str, str], str]] = {
     "nothing": (204, {}, ""),
     "counts": (200, {}, COUNTS),
     "message": (200, MESSAGE, "three teas"),
+    "shown": (200, {**SHOWN, "X-State": "leased"}, "three teas"),
     "moved": (200, {}, '{"moved": 5, "taken": ["a"]}'),
     "garbage": (200, {}, "<html>"),
     "empty": (200, {}, ""),

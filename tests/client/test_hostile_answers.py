@@ -70,6 +70,10 @@ def peek(queue: Queue) -> object:
     return queue.peek()
 
 
+def peek_at(queue: Queue) -> object:
+    return queue.peek_at("a")
+
+
 def receive(queue: Queue) -> object:
     return queue.receive()
 
@@ -116,6 +120,7 @@ HOSTILE: dict[str, tuple[Callable[[Queue], object], list[bytes]]] = {
     "a peek, a type that is a list": (peek, [written(**LINE | {"content_type": ["a"]})]),
     "a peek, a count that is text": (peek, [written(**LINE | {"receive_count": "many"})]),
     "a peek, a time that is a number": (peek, [written(**LINE | {"visible_at": 5})]),
+    "a look at one, without its state": (peek_at, [answer(headers=MESSAGE)]),
     "an id that is not ASCII": (receive, [answer(headers=MESSAGE | {"X-Message-Id": "\xe9"})]),
     "a lease that ends in no zone": (
         receive_and_extend,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mq.client import BadRequest, NewMessage, Queue
+from mq.client import BadRequest, MessageNotFound, NewMessage, Queue
 from tests.support.faces import counts
 
 
@@ -35,3 +35,22 @@ def test_a_peek_shows_what_is_leased_or_delayed(orders: Queue) -> None:
     assert (found.id, found.state, found.visible_at) == (ready, "ready", None)
     with pytest.raises(BadRequest, match="ready, leased, delayed"):
         orders.peek(state="removed&max=5")  # type: ignore[arg-type]
+
+
+def test_a_message_is_looked_at_by_its_id(orders: Queue) -> None:
+    shop = {"x-meta-shop": "north"}
+    ready = orders.publish(b"\xff", content_type="image/x", properties=shop)
+    delayed = orders.publish("two", delay=1000)
+    taken = orders.receive()
+    assert taken is not None
+
+    leased, later = orders.peek_at(ready), orders.peek_at(delayed)
+
+    assert (leased.state, leased.receive_count, leased.visible_at) == (
+        "leased", 1, taken.visible_at,
+    )  # fmt: skip
+    assert (leased.body, leased.content_type, leased.properties) == (b"\xff", "image/x", shop)
+    assert (later.id, later.body, later.state) == (delayed, b"two", "delayed")
+    taken.ack()
+    with pytest.raises(MessageNotFound):
+        orders.peek_at(ready)

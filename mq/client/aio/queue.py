@@ -140,6 +140,11 @@ class AsyncQueue:
         if nothing is left of `after`, BadRequest for another state."""
         return await self._session.run(operations.peek(self._context, self.name, max, after, state))
 
+    async def peek_at(self, message_id: str) -> Peeked:
+        """Look at that message, ready, leased or delayed. Changes nothing. Raises MessageNotFound
+        if it is none of these."""
+        return await self._session.run(operations.peek_at(self._context, self.name, message_id))
+
     async def move(self, source: str, *, max: int = MAX_MOVES, reason: str | None = None) -> int:
         """Move up to `max` ready messages (1 to 1,000) of the queue `source` to this queue, oldest
         first, as they are. Returns how many were moved. On return that is on stable media.
