@@ -75,6 +75,7 @@ def _make_with_settings(
     changed = f"{Folder.QUEUES}/{queue}", Folder.NEW
     for _ in range(_DELETIONS + 1):
         if work.spool.exists(Folder.QUEUES, queue):
+            yield SETTLED  # What follows lets go of the queue.
             return (yield from _make_durable(work, queue, queues.Made.EXISTED, changed))
         prepared = yield InWorker(PreparedQueue, work.spool, queue, settings)
         try:

@@ -25,7 +25,7 @@ from mq.store.settings import change_settings, settings_of
 from mq.store.store import Store
 from tests.crash.power import Disk, PowerFiles
 from tests.support.faults import WatchedFiles
-from tests.support.stores import ORDERS
+from tests.support.stores import ORDERS, publish, receive
 
 OLD, NEW = {"delay": 5}, {"delay": 5, "ttl": 60}
 MOST_CALLS = 12
@@ -163,6 +163,18 @@ async def test_changes_are_made_while_others_make_sure_that_the_queue_is_there(
             await store.create_queue(ORDERS)
 
     await asyncio.gather(change(), change(), make_sure())
+
+
+async def test_what_else_is_asked_of_the_queue_in_the_same_round_is_done(store: Store) -> None:
+    """A change of settings lets go of the queue's folder, in which the receive is at work."""
+    published = await publish(store, b"body")
+    await store.describe_queue(ORDERS)
+
+    received, _ = await asyncio.gather(
+        receive(store), store.create_queue(ORDERS, {"visibility": "60"})
+    )
+
+    assert received.message_id == published
 
 
 def test_a_folder_that_is_opened_again_meanwhile_is_that_of_the_queue(
