@@ -63,6 +63,8 @@ def redeliver(
                 queue = dead
         try:
             opened = undo.enter_context(queues.shared(queue))
+            if moves.files.status_of(source.fd, held.name).st_ino != held.status.st_ino:
+                return None  # Another message has its id by now, and perhaps a receiver.
             moves.rename(source, held.name, OpenFolder(Folder.QUEUES, opened.fd), message_id)
         except (FileNotFoundError, NotADirectoryError):
             return None

@@ -184,7 +184,7 @@ class Sweeper:
             except FileExistsError:
                 self._leave(name, f"queue {parsed[0]} has another message of that id")
                 return _NOTHING
-        if self._spool.exists(Folder.NEW, name):
+        if self._spool.inode(Folder.NEW, name) == held.status.st_ino:
             self._leave(name, f"there is no queue {parsed[0]}")
         return _NOTHING
 
@@ -214,10 +214,12 @@ class Sweeper:
             self.uncopied.add(name)
             copy = copy_message(spool, held)
             with spool.queues.shared(queue, FOLDER_LOCK_SECONDS):
-                if copy is not None:
+                is_here = spool.inode(Folder.NEW, name) == held.status.st_ino
+                if is_here and copy is not None:
                     copy.take_place()
                 self.uncopied.discard(name)
-                return spool.move(Folder.NEW, name, *target)
+                # Another message that has the name by now is its publisher's.
+                return is_here and spool.move(Folder.NEW, name, *target)
         except (FileNotFoundError, NotADirectoryError):
             self.uncopied.discard(name)
             return False

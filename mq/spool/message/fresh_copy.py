@@ -67,11 +67,9 @@ class FreshCopy:
         self._spool.files.sync(self._fd)
 
     def take_place(self) -> None:
-        """Take the message's name, unless that leads elsewhere by now. The caller shares the lock
-        of the message's queue, so no deletion moves the message away in between. Raises OSError."""
+        """Take the message's name. The caller shares the lock of the message's queue, and has seen
+        since that the name leads to the message: no deletion has moved it away. Raises OSError."""
         spool, name = self._spool, self._message.name
-        if spool.inode(Folder.NEW, name) != self._message.status.st_ino:
-            return
         new = spool.opened(Folder.NEW)
         try:
             spool.moves.exchange(new, self._name, new, name)

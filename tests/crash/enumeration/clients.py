@@ -106,9 +106,9 @@ class PlayedClients:
         self, queue: str, size: int = 10, delay_seconds: float = 0.0, own_id: str | None = None,
         make_body: Callable[[int], bytes] | None = None,
     ) -> LedgerMessage:  # fmt: skip
-        """A large body comes in two pieces. The same own id is sent with the same body."""
-        make_body = make_body or self.scene.body
-        body = f"{own_id} ".encode() if own_id else make_body(size)
+        """A large body comes in two pieces. Without `make_body` an own id always has one body."""
+        is_same = own_id is not None and make_body is None
+        body = f"{own_id} ".encode() if is_same else (make_body or self.scene.body)(size)
         say, delay_ns = self.scene.say, int(delay_seconds * SECOND_NS)
         due_ns = self.scene.clock.now_ns + delay_ns if delay_ns else 0
         say(partial(self._asks_publish(own_id), queue=queue, body=body, hidden_until_ns=due_ns))

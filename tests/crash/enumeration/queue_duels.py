@@ -167,7 +167,7 @@ def delete_while_publishing(
         scene,
         step,
         clients.files,
-        lambda: _publish_and_die(scene, clients, own_id, count),
+        lambda: publish_and_die(scene, clients, own_id, count),
         delete_and_make_again,
     )
     others.server.sweep()
@@ -254,7 +254,7 @@ def _seal_and_die(others: PlayedClients, batch: Batch) -> None:
     work.end_calls()
 
 
-def _publish_and_die(scene: Scene, clients: PlayedClients, own_id: str | None, count: int) -> None:
+def publish_and_die(scene: Scene, clients: PlayedClients, own_id: str | None, count: int) -> None:
     """Publish up to the barrier, and die; the kernel then closes what was open."""
     queue, work = QueueName("a"), clients.server.work
     bodies = [scene.body(10) for _ in range(count)]

@@ -139,9 +139,10 @@ def test_old_file_that_cannot_be_unlinked_is_discarded_by_the_next_sweep(
     assert _delivered(spool).read_bytes() == BODY
 
 
-def test_message_whose_name_leads_elsewhere_by_now_is_not_replaced(
+def test_message_whose_name_leads_elsewhere_by_now_is_left_to_the_next_sweep(
     spool: Spool, files: WatchedFiles, sweeper: Sweeper, left: Path
 ) -> None:
+    """This one has not written it again."""
     other = write_message(spool.root / "corrupt-elsewhere", b"other", seal=seal_of(b"other"))
 
     def replace(*_: object) -> None:
@@ -149,6 +150,8 @@ def test_message_whose_name_leads_elsewhere_by_now_is_not_replaced(
         os.replace(other, left)
 
     files.before["link"] = replace
+    sweeper.sweep()
+    assert os.listdir(spool.root / "new") == [left.name]
     sweeper.sweep()
 
     assert _delivered(spool).read_bytes() == b"other"
