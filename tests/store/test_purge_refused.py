@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import shutil
 from pathlib import Path
 
 import pytest
 
 from mq.errors import StoreUnavailable
+from mq.spool.queue import purging
 from mq.store.store import Store
 from tests.support.faults import WatchedFiles
 from tests.support.messages import seal_of, write_message
@@ -43,6 +45,28 @@ async def test_a_file_in_the_place_of_purged_messages_is_named(store: Store, roo
         await store.purge(ORDERS)
 
     assert await drain(store) == [message]
+
+
+@pytest.mark.parametrize("long_queue", [2, 1000])
+async def test_what_stays_because_remove_is_emptied_meanwhile_is_told(
+    root: Path, monkeypatch: pytest.MonkeyPatch, long_queue: int
+) -> None:
+    """A person makes room. A long queue is exchanged with a folder there."""
+    monkeypatch.setattr(purging, "LONG_QUEUE", long_queue)
+    files = WatchedFiles()
+
+    def empty(*_: object) -> None:
+        shutil.rmtree(root / "remove/orders:.purged", ignore_errors=True)
+
+    async with store_on(root, files) as store:
+        messages = [await publish(store, BODY) for _ in range(3)]
+        files.before |= {"exchange": empty, "rename": empty}
+
+        with pytest.raises(StoreUnavailable, match="was removed while a purge was filling"):
+            await store.purge(ORDERS)
+
+        files.before.clear()
+        assert await drain(store) == messages
 
 
 async def test_a_disk_without_room_for_a_folder_is_reported_with_the_way_out(root: Path) -> None:

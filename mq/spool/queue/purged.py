@@ -63,9 +63,11 @@ def open_part(spool: Spool, queue: QueueName) -> OpenPart:
 
 
 def close_part(spool: Spool, part: OpenPart) -> None:
-    """Leave a part to the reaper. The part may be gone with its queue."""
+    """Leave a part to the reaper. The part may be gone with its queue, and its name be that of a
+    part of another purge."""
     try:
-        _hand_over(spool, part.name)
+        if spool.inode(Folder.REMOVE, part.name) == spool.files.inode(part.fd):
+            _hand_over(spool, part.name)
     finally:
         spool.files.close(part.fd)
 

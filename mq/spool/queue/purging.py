@@ -98,7 +98,12 @@ class Purge:
         folder that the queue has now, which is `fd` if its folder could not be taken."""
         part = self._part
         assert part is not None
-        if not put_in_place(self._spool, self._queue, fd, part.name, part.fd):
+        try:
+            is_taken = put_in_place(self._spool, self._queue, fd, part.name, part.fd)
+        except FileNotFoundError:
+            self._require_part()
+            raise
+        if not is_taken:
             return fd
         self._part = part._replace(fd=fd)
         return part.fd
@@ -189,7 +194,17 @@ class Purge:
                 self._report(self._path(folder, name), os.strerror(code))
             elif code:
                 raise OSError(code, os.strerror(code), self._path(folder, name))
+        if gone:
+            self._require_part()
         return gone
+
+    def _require_part(self) -> None:
+        """Raise OSError if the part is gone, so that no message can be moved there: a person has
+        emptied `remove`, for example."""
+        assert self._part is not None
+        if not os.fstat(self._part.fd).st_nlink:
+            why = f"{Folder.REMOVE}/{self._part.name} was removed while a purge was filling it"
+            raise OSError(errno.ESTALE, why)
 
     def _remove_aside(self, folder: Folder, name: str) -> bool:
         """Remove a message whose name the part has already. Returns whether it was there."""

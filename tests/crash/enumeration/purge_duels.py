@@ -111,7 +111,7 @@ def purge_while_receiving(scene: Scene, step: Chance) -> None:
 
 def sweep_while_purging(scene: Scene, step: Chance) -> None:
     """Sweep while a purge works. What a sweep takes for the leftover of a crash, the reaper
-    unlinks."""
+    unlinks: then the purge fails, though nothing else has."""
     clients, others = two_servers(scene, ready=2)
     clients.run(clients.receive("a", LONG_SECONDS))
 
@@ -122,6 +122,8 @@ def sweep_while_purging(scene: Scene, step: Chance) -> None:
     purge = partial(clients.run, clients.purge("a"))
     with _without_patience():
         interleave(scene, step, clients.files, purge, sweep_and_reap)
+    if any(each.exists is not Is.NOT for each in scene.ledger.of_queue("a")):
+        scene.say(partial(Ledger.breaks, text="a purge failed, though nothing had"))
 
 
 def end_while_purging(scene: Scene, step: Chance, is_removal: bool = False) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import os
 
+from mq.lifecycle import Folder
 from mq.names import QueueName
 from mq.spool.folders import Spool
-from mq.spool.queue.purged import close_abandoned, open_part
+from mq.spool.queue.purged import close_abandoned, close_part, open_part
+from mq.spool.queue.queues import begin_deletion, finish_deletion, make_queue
 from mq.spool.sweep import Sweeper
 from tests.support.faults import WatchedFiles
 from tests.support.messages import names_in
@@ -45,3 +47,20 @@ def test_a_purge_that_cannot_be_closed_is_named_and_keeps_no_other_open(
     assert reports == [
         ("remove", "remove/orders:.purged cannot be left to the reaper: Permission denied")
     ]
+
+
+def test_a_purge_closes_its_own_part_and_no_other_of_the_same_name(spool: Spool) -> None:
+    """Its queue was deleted and made again meanwhile, and is purged again. The reaper would remove
+    the part that this purge moves messages to."""
+    old = open_part(spool, ORDERS)
+    begin_deletion(spool, ORDERS)
+    finish_deletion(spool, ORDERS)
+    make_queue(spool.files, spool.fd(Folder.QUEUES), ORDERS)
+    new = open_part(spool, ORDERS)
+    assert new.name == old.name
+
+    close_part(spool, old)
+
+    assert names_in(spool.root / "remove" / "orders:.purged") == ["1.open"]
+    close_part(spool, new)
+    assert names_in(spool.root / "remove" / "orders:.purged") == ["1"]
