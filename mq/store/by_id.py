@@ -26,9 +26,10 @@ from mq.store.receiving.receive import check_bodies, give_back, taken_from
 from mq.store.receiving.received_message import Received
 from mq.store.release import end_lease, release_held
 
-_ORDER = (Folder.DELAY, Folder.QUEUES) * 3
-"""Leased messages are the common case. The places are looked at several times, because redeliveries
-and receives of other servers may pass between two looks."""
+_ORDER = (Folder.DELAY, Folder.QUEUES, Folder.NEW, *(Folder.QUEUES, Folder.DELAY) * 2)
+"""Leased messages are the common case. The places behind `new` are looked at again after it, and
+several times: a delivery, and redeliveries and receives of other servers, may pass between two
+looks."""
 
 
 class Guard(NamedTuple):
@@ -168,6 +169,10 @@ def hold_by_id(
     work.require_queue(queue)
     refuse_fifo(work, queue)
     for folder in _ORDER:
+        if folder is Folder.NEW:
+            if _is_on_its_way(work, queue, message_id):
+                return None
+            continue
         place = place_in(folder, queue, message_id)
         if folder is Folder.QUEUES:
             work.hold_queue(queue)
@@ -180,8 +185,10 @@ def hold_by_id(
             held.close()
             raise LeaseMismatch(f"message {message_id} of queue {queue} {guard.lacking()}")
         return place, held
+    raise no_message(queue, message_id)
+
+
+def _is_on_its_way(work: Workspace, queue: QueueName, message_id: MessageId) -> bool:
     name = file_name(queue, message_id)
     coming = (name, *(f"{batch}/{name}" for batch in sealed_batches(work.spool, queue)))
-    if any(work.spool.exists(Folder.NEW, each) for each in coming):
-        return None
-    raise no_message(queue, message_id)
+    return any(work.spool.exists(Folder.NEW, each) for each in coming)

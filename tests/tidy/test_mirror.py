@@ -60,7 +60,6 @@ ELSEWHERE = {
     " mq/store/patience",
     "http/publish/test_publish.py": "mq/web/endpoints/publishing mq/store/free_space",
     "http/queues": "mq/web/endpoints/queues",
-    "http/receive/test_by_id.py": "mq/store/by_id",
     "http/receive/test_peek.py": "mq/web/endpoints/peeking",
     "http/receive/test_release.py": "mq/store/release",
     "http/receive/test_receive.py": "mq/times mq/web/endpoints/receiving mq/web/downloads"

@@ -64,11 +64,11 @@ def move_on(work: Workspace, queue: QueueName, message_id: MessageId, code: int)
             work.ready.discard(queue, message_id)
             remove_other_names(work, queue, message_id)
             return source
+        for batch in sealed_batches(work.spool, queue) if source is Folder.NEW else ():
+            if work.spool.move_aside(source, f"{batch}/{target}", Folder.REMOVE, target):
+                return source
     if work.spool.exists(Folder.REMOVE, target):
         return Folder.REMOVE
-    for batch in sealed_batches(work.spool, queue):
-        if work.spool.move_aside(Folder.NEW, f"{batch}/{target}", Folder.REMOVE, target):
-            return Folder.NEW
     raise not_there(work, no_message(queue, message_id))
 
 
