@@ -165,10 +165,11 @@ def _rename(work: Workspace, moving: Moving, place: Place, held: Held) -> bool:
     return moved
 
 
-def unsynced_move(moving: Moving, folder: Folder) -> Unsynced:
-    """Return what a move out of `folder` leaves to sync."""
-    source = f"{folder}/{moving.source}" if folder is Folder.QUEUES else str(folder)
-    return Unsynced((), (f"{Folder.QUEUES}/{moving.target}",), implied=(source,))
+def unsynced_move(moving: Moving, *folders: Folder) -> Unsynced:
+    """Return what a move out of one of these folders leaves to sync."""
+    queue = f"{Folder.QUEUES}/{moving.source}"
+    sources = tuple([queue if each is Folder.QUEUES else str(each) for each in folders])
+    return Unsynced((), (f"{Folder.QUEUES}/{moving.target}",), implied=sources)
 
 
 def count_moved(work: Workspace, moving: Moving, number: int) -> None:

@@ -10,7 +10,7 @@ import structlog
 
 from mq.commit.operation import Operation, Pause, Together
 from mq.config import MAX_MOVES
-from mq.errors import IdTaken, MQError, StoreUnavailable
+from mq.errors import IdTaken, MessageNotFound, MQError, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import MessageId
 from mq.spool.message.held import Lost
@@ -74,8 +74,8 @@ def move_by_id(
     """Move these messages, ready, leased or delayed; with a guard only those that it admits.
 
     Returns what is wrong with each, None for those that are moved: MessageNotFound, LeaseMismatch,
-    IdTaken, StoreUnavailable. Durable on return. Raises InvalidRequest, QueueNotFound,
-    StoreUnavailable.
+    IdTaken, StoreUnavailable. Durable on return; so is an earlier move of what is not found. Raises
+    InvalidRequest, QueueNotFound, StoreUnavailable.
     """
     check_move(work, moving)
     outcomes: list[MQError | None] = []
@@ -140,7 +140,12 @@ def _move_one(
         if not work.has_space(moving.target):
             yield from find_space(work, moving.target)
             yield from hold_both_queues(work, moving)
-        found = hold_by_id(work, moving.source, message_id, guard)
+        try:
+            found = hold_by_id(work, moving.source, message_id, guard)
+        except MessageNotFound:
+            # The sync of who moved it may not be over.
+            yield unsynced_move(moving, Folder.QUEUES, Folder.DELAY)
+            raise
         if found is not None:
             place, held = found
             with held:

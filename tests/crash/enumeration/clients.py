@@ -238,9 +238,9 @@ class PlayedClients:
         if error is None:
             say(partial(Ledger.is_moved, message_id=message_id, target=target))
             return
+        no = partial(Ledger.is_not_moved, message_id=message_id, target=target)
         is_certain = not isinstance(error, StoreUnavailable)
-        no = partial(Ledger.is_not_moved, is_certain=is_certain)
-        say(partial(no, message_id=message_id, target=target))
+        say(partial(no, is_certain=is_certain, is_gone=isinstance(error, MessageNotFound)))
 
     async def move_ready(self, queue: str, target: str, limit: int, reason: str = "") -> None:
         """The oldest; nobody else moves or receives any meanwhile."""

@@ -160,10 +160,15 @@ class Ledger:
             message.queue = target
             message.hidden, message.hidden_until_ns, message.lease, message.count = Is.NOT, 0, 0, 0
 
-    def is_not_moved(self, message_id: str, target: str, *, is_certain: bool) -> None:
-        """404, 409 or 412 if that is certain, else 503: it may be there or not."""
+    def is_not_moved(
+        self, message_id: str, target: str, *, is_certain: bool, is_gone: bool = False
+    ) -> None:
+        """404, 409 or 412 if that is certain, else 503: it may be there or not. With 404 it is if
+        another client moves it there."""
         message = self.of(message_id)
-        if is_certain:
+        if is_gone and message.moving[target] > 1:
+            self.is_moved(message_id, target)
+        elif is_certain:
             self._end_move(message, target)
         elif message.hidden is Is.SURE:
             message.hidden = Is.MAYBE

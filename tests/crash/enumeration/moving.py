@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from tests.crash.enumeration.acting import Chance, known_in, lease_seconds, stock
+from tests.crash.enumeration.acting import (
+    Chance,
+    known_in,
+    lease_seconds,
+    step_in_before,
+    stock,
+)
+from tests.crash.enumeration.clients import PlayedClients
 from tests.crash.enumeration.clock import LONG_SECONDS
 from tests.crash.enumeration.scene import Scene
 
@@ -40,3 +47,18 @@ def move_by_id(scene: Scene, chance: Chance) -> None:
         )
         scene.clock.pass_seconds(chance.choice([0, 2]))
     clients.run(clients.receive("a.b", lease_seconds(chance)))
+
+
+def move_twice(scene: Scene, chance: Chance) -> None:
+    """Two servers move the same messages to one queue, one before the other one's barrier: what the
+    second one does not find any more is there."""
+    clients = stock(scene, chance, ready=chance.randint(1, 2), leased=1)
+    others = PlayedClients(scene)
+    chosen = chance.sample(known_in(scene, "a"), chance.randint(1, 2))
+
+    def move_all(by: PlayedClients) -> None:
+        by.run(*(by.move(message, "a.b") for message in chosen))
+
+    step_in_before(clients.files, "sync", lambda: move_all(others))
+    move_all(clients)
+    clients.files.before = None

@@ -37,7 +37,7 @@ from tests.crash.enumeration.leasing import (
     release_by_id,
     set_aside,
 )
-from tests.crash.enumeration.moving import move_by_id, move_ready, redrive
+from tests.crash.enumeration.moving import move_by_id, move_ready, move_twice, redrive
 from tests.crash.enumeration.publishing import (
     deliver,
     deliver_batches,
@@ -103,6 +103,7 @@ ROWS = (
     Row("move", move_ready),
     Row("move, no attributes", move_ready, PLAIN),
     Row("move by id", move_by_id),
+    Row("move by id, by two servers", move_twice),
     Row("redrive", redrive),
     Row("remove", remove),
     Row("remove, no attributes", remove, PLAIN),
