@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from itertools import compress
-from operator import not_
 from typing import Protocol
 
 from mq.config import RELIST_PAUSE_FACTOR
@@ -103,47 +101,20 @@ class ReadyQueue:
 
     def pop_some(self, limit: int) -> list[MessageId]:
         """Take out up to `limit` of the oldest."""
-        return self._out([*self._take_off(limit)])
-
-    def pop_free(
-        self, limit: int, reserve: Callable[[list[MessageId]], list[bool]]
-    ) -> list[MessageId]:
-        """Take out up to `limit` of the oldest that `reserve` says are free; or, if all are
-        reserved, the oldest anyway: who has reserved them may be stopped."""
-        free: list[MessageId] = []
-        reserved: dict[MessageId, str] = {}
-        while len(free) < limit and (taken := self._take_off(limit - len(free))):
-            are_free = reserve([*taken])
-            free += compress(taken, are_free)
-            reserved.update(compress(taken.items(), map(not_, are_free)))
-        if not free:
-            free = [*reserved][:limit]
-            for each in free:
-                del reserved[each]
-        for each, key in reserved.items():
-            self._keys[each] = key
-            self._order.add(key)
-        return self._out(free)
-
-    def _out(self, popped: list[MessageId]) -> list[MessageId]:
+        keys = self._keys
+        popped: list[MessageId] = []
+        while len(popped) < limit and (taken := self._order.take(limit - len(popped))):
+            for key in taken:
+                message_id = key if key in keys else id_of_key(key)
+                if keys.get(message_id) == key:  # Or it was discarded.
+                    del keys[message_id]
+                    popped.append(MessageId(message_id))
         if self._gone_while_listing is not None:
             self._gone_while_listing.update(popped)
         if self.follower is not None:
             for each in popped:
                 self.follower.went(each)
         return popped
-
-    def _take_off(self, limit: int) -> dict[MessageId, str]:
-        """Take up to `limit` of the oldest off the order. Returns their keys by their ids."""
-        keys = self._keys
-        off: dict[MessageId, str] = {}
-        while len(off) < limit and (taken := self._order.take(limit - len(off))):
-            for key in taken:
-                message_id = key if key in keys else id_of_key(key)
-                if keys.get(message_id) == key:  # Or it was discarded.
-                    del keys[message_id]
-                    off[MessageId(message_id)] = key
-        return off
 
     def begin_taking(self, message_id: str) -> None:
         """Note that an operation has taken a message out and is about to move it, while others go

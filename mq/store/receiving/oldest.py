@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
-from functools import partial
-from itertools import takewhile
+from itertools import compress, takewhile
 from typing import NamedTuple
 
 import structlog
@@ -193,6 +192,21 @@ def next_some(
     if len(ready) <= leave:
         work.ready.drain()
     limit = min(limit, len(ready) - leave)
-    if not has_peers:
-        return ready.pop_some(limit)
-    return ready.pop_free(limit, partial(work.reservations.reserve, queue))
+    return _take_free(work, queue, ready, limit) if has_peers else ready.pop_some(limit)
+
+
+def _take_free(work: Workspace, queue: QueueName, ready: ReadyQueue, limit: int) -> list[MessageId]:
+    """Take up to `limit` messages out of the index, and reserve them: the oldest that no other
+    server has reserved. If they have reserved all there are, take the oldest anyway: a server that
+    has reserved some may be stopped."""
+    free: list[MessageId] = []
+    last = ""
+    while len(free) < limit and (ids := ready.behind(last, limit - len(free))):
+        last = ready.key(ids[-1]) or ""
+        are_free = work.reservations.reserve(queue, ids)
+        # Others have moved what they took before they let go of it, so the events are there.
+        work.ready.drain()
+        free += [each for each in compress(ids, are_free) if each in ready]
+    free = free or ready.behind("", max(limit, 0))
+    ready.discard_all(free)
+    return free

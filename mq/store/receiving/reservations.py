@@ -40,9 +40,10 @@ class Reservations:
         this server's now."""
         if self._count >= _MOST:
             return [True] * len(ids)
-        self._count += len(ids)
         first = crc32(f"{queue}/".encode())
-        return [self._lock(_FIRST_BYTE + crc32(each.encode(), first)) for each in ids]
+        are_ours = [self._lock(_FIRST_BYTE + crc32(each.encode(), first)) for each in ids]
+        self._count += sum(are_ours)
+        return are_ours
 
     def _lock(self, byte: int) -> bool:
         try:

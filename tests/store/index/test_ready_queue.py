@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mq.names import MessageId, order_key
+from mq.names import order_key
 from mq.spool.queue.listing import Listing
 from mq.store.index.ready_queue import ReadyQueue
 from tests.support.messages import new_id
@@ -72,44 +72,6 @@ class IndexFollower:
 
     def went(self, message_id: str) -> None:
         self.gone.append(message_id)
-
-
-def test_those_that_are_free_are_taken_out_and_the_others_keep_their_places() -> None:
-    index = IndexFollower()
-    for each in "012345":
-        index.ready.add(order_key(each, int(each)))
-    asked: list[str] = []
-
-    def reserve(ids: list[MessageId]) -> list[bool]:
-        asked.extend(ids)
-        return [each not in "013" for each in ids]
-
-    assert index.ready.pop_free(2, reserve) == index.gone == ["2", "4"]
-    assert asked == [*"01234"]
-    assert index.ready.pop_some(9) == [*"0135"]
-
-
-def test_if_all_are_reserved_the_oldest_are_taken_out() -> None:
-    index = IndexFollower()
-    for each in "0123":
-        index.ready.add(order_key(each, int(each)))
-
-    assert index.ready.pop_free(2, lambda ids: [False] * len(ids)) == index.gone == ["0", "1"]
-    assert index.ready.pop_some(9) == ["2", "3"]
-    assert index.ready.pop_free(1, lambda ids: [False] * len(ids)) == []
-
-
-def test_a_listing_finds_what_was_reserved_meanwhile_and_not_what_was_taken_out() -> None:
-    ready = ReadyQueue()
-    keys = [order_key(each, int(each)) for each in "012"]
-    for each in keys:
-        ready.add(each)
-    ready.begin_listing()
-
-    assert ready.pop_free(1, lambda ids: [each != "0" for each in ids]) == ["1"]
-    ready.end_listing(Listing(1, 1, 0.0, keys, []))
-
-    assert ready.pop_some(9) == ["0", "2"]
 
 
 @pytest.mark.parametrize("discard", [ReadyQueue.discard, lambda it, name: it.discard_all([name])])

@@ -95,6 +95,8 @@ def test_no_more_locks_are_taken_than_the_kernel_is_quick_with(
     for at in range(0, 1000, 50):
         assert theirs.reserve(ORDERS, ids[at : at + 50]) == [True] * 50
 
+    for at in range(0, 150, 50):
+        assert ours.reserve(ORDERS, ids[at : at + 50]) == [False] * 50
     assert sum(ours.reserve(ORDERS, ids)) == 850
     theirs.release()
     assert ours.reserve(ORDERS, ids) == [True] * 1000
