@@ -37,7 +37,7 @@ from mq.properties import require_http_size
 from mq.spool.folders import Spool
 from mq.spool.network_files import files_for
 from mq.spool.root import visit_root
-from mq.spool.spark.jobs import is_committed
+from mq.spool.spark.jobs import is_committed, last_committed
 from mq.spool.spark.staging import Attempt, StagedMessage
 from mq.spool.spark.transactions import commit, give_up_attempts, sweep_transactions
 from pyspark_mq.by_url.addresses import Addresses
@@ -61,7 +61,12 @@ _NEXT_WRITE = "Any write with this staging, even one without rows,"
 
 
 class NotBrought(MQError):
-    """A write is committed, and not all of it is in its queues; the text says what to do."""
+    """A write is committed, and not all of it is in its queues; the text says what to do. `last` is
+    the batch that counts: this one or a later one."""
+
+    def __init__(self, last: int, detail: str) -> None:
+        super().__init__(detail)
+        self.last = last
 
 
 @dataclass
@@ -182,13 +187,15 @@ def commit_staged(
             _require_committed(spool, job, batch)
         return commit(spool, job, batch, _attempts(messages))
     except (OSError, StoreUnavailable) as error:
-        if not is_committed(spool, job, batch):
+        last = last_committed(spool, job)
+        if last is None or last < batch:
             raise
         # On a staging no server runs.
         who = _SWEEP if options.addresses is None else _NEXT_WRITE
         raise NotBrought(
+            last,
             f"the write is committed, but not all of it is in its queues: {error}. {who} brings "
-            f"the rest when the cause is gone; {_NOT_AGAIN}"
+            f"the rest when the cause is gone; {_NOT_AGAIN}",
         ) from error
     finally:
         spool.close()
@@ -244,8 +251,15 @@ class BatchWriter(Portable, DataSourceArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commit. What was committed before is brought all the same: its driver may have died
         before everything was there."""
-        last = commit_staged(self._options, self._job, self._batch, messages)
+        try:
+            last = commit_staged(self._options, self._job, self._batch, messages)
+        except NotBrought as error:
+            self._require_it_counts(error.last)
+            raise
+        self._require_it_counts(last)
         forward(self._options)
+
+    def _require_it_counts(self, last: int) -> None:
         if last > self._batch and not self._was_committed:
             raise ClaimError(
                 f"txnAppId {self._job}: version {last} was committed while version {self._batch} "

@@ -120,6 +120,21 @@ def test_a_version_that_a_later_one_overtook_fails_and_one_that_was_behind_is_sk
     assert bodies(lone) == [b"two"]
 
 
+def test_an_overtaken_version_is_not_called_committed_if_the_disk_keeps_what_overtook_it(
+    lone: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    overtaken, later = BatchWriter(options(lone, 1)), BatchWriter(options(lone, 2))
+    one, two = task(lone, "0-1", b"one"), task(lone, "0-2", b"two", batch=2)
+    files = HookedFiles()
+    files.before_delivery = raising(errno.EIO)
+    monkeypatch.setattr("pyspark_mq.write.files_for", lambda _: files)
+
+    with pytest.raises(NotBrought):
+        later.commit([two])
+    with pytest.raises(ClaimError, match="version 2 was committed while version 1 was written"):
+        overtaken.commit([one])
+
+
 def test_rows_that_a_task_left_out_as_committed_are_not_lost_with_the_transaction(
     lone: Root,
 ) -> None:
