@@ -45,8 +45,8 @@ class _Buffer(io.BufferedWriter):
 
 
 def guard_stdout() -> None:
-    """Make every write to `sys.stdout` raise CommandFailed if it fails, even if stdout is
-    closed."""
+    """Make every write to `sys.stdout` raise CommandFailed if it fails, even if stdout is closed.
+    What its encoding lacks, of the name of a file for example, is written by its number."""
     before = sys.stdout
     if before is None:
         # Descriptor 1 may be any file by now. This one takes no writes.
@@ -54,6 +54,8 @@ def guard_stdout() -> None:
     else:
         before.flush()
         fd, encoding, errors = _STDOUT_FD, before.encoding, before.errors or "strict"
+        if errors == "strict":
+            errors = "backslashreplace"
     raw = io.FileIO(fd, "wb", closefd=False)
     sys.stdout = io.TextIOWrapper(_Buffer(raw), encoding, errors, line_buffering=raw.isatty())
 

@@ -109,6 +109,18 @@ def test_a_hostile_name_does_no_harm_to_a_terminal(ctl: Ctl, root: Path) -> None
     assert len(everything(root / "corrupt")) == 2
 
 
+def test_a_name_that_the_terminal_has_no_letters_for_is_shown(ctl: Ctl, root: Path) -> None:
+    (root / "new" / "\u65e5").touch()
+
+    done = subprocess.run(
+        [sys.executable, "-m", "mq.ctl", "fsck", *ctl.way], check=False, capture_output=True,
+        env=without_ours() | {"PYTHONIOENCODING": "latin-1"},
+    )  # fmt: skip
+
+    assert done.returncode == ExitCode.FINDINGS
+    assert done.stdout.startswith(rb"new/\u65e5: foreign: ")
+
+
 @pytest.mark.parametrize("repair", [[], ["--repair"]])
 def test_what_is_no_root_is_refused_and_not_made_one(tmp_path: Path, repair: list[str]) -> None:
     (tmp_path / "thesis.tex").touch()
