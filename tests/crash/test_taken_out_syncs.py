@@ -60,17 +60,8 @@ REDUNDANT: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     at(queues._make_durable, "new"): (SOURCE, (at(queues._make_durable, "queues"),)),
     at(queues.begin_deletion, "queues"): (SOURCE, (at(queues.begin_deletion, "remove"),)),
-    at(remove.remove, "a queue's folder"): (SOURCE, (at(remove.remove, "remove"),)),
-    at(remove.remove, "delay"): (SOURCE, (at(remove.remove, "remove"),)),
     at(remove.remove, "new"): (SOURCE, (at(remove.remove, "remove"),)),
-    at(remove_many._sync_moved, "a queue's folder"): (
-        SOURCE,
-        (at(remove_many._sync_moved, "remove"),),
-    ),
-    at(remove_many._sync_moved, "delay"): (SOURCE, (at(remove_many._sync_moved, "remove"),)),
     at(remove_many._sync_moved, "new"): (SOURCE, (at(remove_many._sync_moved, "remove"),)),
-    at(remove_leased, "a queue's folder"): (SOURCE, (at(remove_leased, "remove"),)),
-    at(remove_leased, "delay"): (SOURCE, (at(remove_leased, "remove"),)),
     at(remove_leased, "new"): (SOURCE, (at(remove_leased, "remove"),)),
     at(root_format.write_format, "the root"): (
         "a format file that is gone is written again; synced so that a server that is refused for "
@@ -109,6 +100,7 @@ NOT_RUN_HERE = {
     name_of(reopening.Reopening.run): "finds out whether the disk works; promises nothing",
     name_of(lease._lease_by_move): "on file systems of the network: tests/store/test_network.py",
     name_of(receive.taken_from): "says what receives yield",
+    name_of(remove.unsynced_absence): "says what `remove` and `remove_leased` yield",
     name_of(remove.unsynced_removal): "says what `remove` and `remove_leased` yield",
     name_of(ctl): "runs the same operations over the same barrier",
     name_of(fsck): "repairs by hand, and is run again",

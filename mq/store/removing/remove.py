@@ -11,6 +11,7 @@ from itertools import islice
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import Operation
 from mq.disk.file_work import FileCalls, FileWork
+from mq.errors import MessageNotFound, QueueNotFound
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
 from mq.spool.message.second_names import other_queue, removed_with_two_names
@@ -22,6 +23,9 @@ ORDER = (Folder.DELAY, Folder.NEW, *(Folder.QUEUES, Folder.DELAY) * 3, Folder.QU
 """Leased messages are the common case. Then come the places along a message's way, several times:
 redeliveries and receives of other servers may pass between two looks."""
 
+ABSENT = (MessageNotFound, QueueNotFound)
+"""What is raised for a message that is not there, and for a client means that it is gone."""
+
 _DELAY, _REMOVE = Folder.DELAY, Folder.REMOVE
 
 _REMOVED_FROM_DELAY = Unsynced((), (_REMOVE,), implied=(_DELAY,))
@@ -30,10 +34,15 @@ _REMOVED_FROM_DELAY = Unsynced((), (_REMOVE,), implied=(_DELAY,))
 def remove(work: Workspace, queue: QueueName, message_id: MessageId) -> Operation[None]:
     """Remove a message wherever it is, even if it is removed already.
 
-    On return it never comes back, not even after a power cut. Takes no lock: the rename decides
-    every race. Raises QueueNotFound, MessageNotFound, StoreUnavailable.
+    On return it never comes back, not even after a power cut; nor if this raises QueueNotFound or
+    MessageNotFound: the sync of a purge or deletion that took it may not be over. Takes no lock:
+    the rename decides every race. Raises StoreUnavailable too.
     """
-    source = yield from work_once_unlocked(queue, partial(_move, work, queue, message_id))
+    try:
+        source = yield from work_once_unlocked(queue, partial(_move, work, queue, message_id))
+    except ABSENT:
+        yield unsynced_absence(queue)
+        raise
     yield unsynced_removal(source, queue)
     work.counts.of(queue).removed += source is not _REMOVE
 
@@ -117,3 +126,10 @@ def unsynced_removal(source: Folder, queue: QueueName) -> Unsynced:
         # Where it came from knows only the request that moved it, whose sync may not be over.
         return Unsynced((), (_REMOVE,), implied=(_DELAY, below, Folder.NEW))
     return Unsynced((), (_REMOVE,), implied=(below if source is Folder.QUEUES else source,))
+
+
+def unsynced_absence(queue: QueueName) -> Unsynced:
+    """Return what a purge or a deletion that took a message may not have synced yet: the folders
+    that it took from."""
+    taken_from = _DELAY, Folder.QUEUES, f"{Folder.QUEUES}/{queue}"
+    return Unsynced((), taken_from, implied=(_REMOVE,))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, cast
 
 from mq.commit.barrier import Unsynced
@@ -13,7 +14,14 @@ from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name
 from mq.spool.message.held import Lost
 from mq.store.context import Workspace
-from mq.store.removing.remove import has_one_name, move_on, remove, unsynced_removal
+from mq.store.removing.remove import (
+    ABSENT,
+    has_one_name,
+    move_on,
+    remove,
+    unsynced_absence,
+    unsynced_removal,
+)
 from mq.store.removing.remove_under_lease import LeasedRemover, UnderLease, remove_leased
 
 Removal = tuple[QueueName, MessageId, frozenset[int] | None]
@@ -46,9 +54,13 @@ def remove_many(
 ) -> Operation[list[MQError | None]]:
     """Remove several messages of a queue under one barrier. Returns what is wrong with each, None
     for those that are removed. Raises QueueNotFound, StoreUnavailable."""
-    work.require_queue(queue)
+    with suppress(QueueNotFound):  # Each removal finds that out.
+        work.require_queue(queue)
     removals: list[Removal] = [(queue, each, leases) for each in ids]
     outcomes = yield from remove_each(work, removals)
+    lost = [each for each in outcomes if isinstance(each, QueueNotFound)]
+    if len(lost) == len(outcomes):
+        raise lost[0]
     busy = [number for number, outcome in enumerate(outcomes) if isinstance(outcome, Lost)]
     if busy:
         late: list[Any] = yield Together([removal(work, *removals[number]) for number in busy])
@@ -106,13 +118,17 @@ def _out_of_reach(work: Workspace, queues: Iterable[QueueName]) -> dict[QueueNam
 def _sync_moved(
     work: Workspace, removals: Sequence[Removal], outcomes: Sequence[_Moved]
 ) -> Operation[list[Exception | Lost | None]]:
-    """Issue one barrier for all that were moved. Returns what `remove_each` returns."""
+    """Issue one barrier for all that were moved, or that another moved. Returns what `remove_each`
+    returns."""
     moved = _count_moved(removals, outcomes)
-    if moved:
-        implied = {
-            name for queue, source in moved for name in unsynced_removal(source, queue).implied
-        }
-        yield Unsynced((), (_REMOVE,), implied=tuple(implied), messages=len(outcomes))
+    unsynced = [unsynced_removal(source, queue) for queue, source in moved]
+    if sum(moved.values()) < len(outcomes):
+        pairs = zip(removals, outcomes, strict=True)
+        unsynced += [unsynced_absence(each[0]) for each, why in pairs if isinstance(why, ABSENT)]
+    if unsynced:
+        folders = dict.fromkeys(name for each in unsynced for name in each.folders)
+        implied = {name for each in unsynced for name in each.implied}
+        yield Unsynced((), tuple(folders), implied=tuple(implied), messages=len(outcomes))
     for (queue, source), number in moved.items():
         if source is not _REMOVE:
             work.counts.of(queue).removed += number

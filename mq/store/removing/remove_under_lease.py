@@ -22,10 +22,12 @@ from mq.store.context import Workspace, no_message, not_there
 from mq.store.holding import work_once_unlocked
 from mq.store.patience import Patience, with_message
 from mq.store.removing.remove import (
+    ABSENT,
     ORDER,
     has_one_name,
     places,
     remove_other_names,
+    unsynced_absence,
     unsynced_removal,
 )
 
@@ -41,9 +43,13 @@ def remove_leased(
     lock, for which this waits BUSY_WAIT_SECONDS. Raises LeaseMismatch and what `remove` raises."""
     patience: Patience | None = None
     move = partial(LeasedRemover(work).remove, (queue, message_id, leases))
-    while (source := (yield from work_once_unlocked(queue, move))) is None:
-        patience = patience or with_message(message_id)
-        yield patience.pause()
+    try:
+        while (source := (yield from work_once_unlocked(queue, move))) is None:
+            patience = patience or with_message(message_id)
+            yield patience.pause()
+    except ABSENT:
+        yield unsynced_absence(queue)
+        raise
     yield unsynced_removal(source, queue)
     work.counts.of(queue).removed += source is not Folder.REMOVE
 

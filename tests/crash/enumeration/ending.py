@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from mq.lifecycle import PurgeScope
@@ -17,6 +18,7 @@ from tests.crash.enumeration.acting import (
 )
 from tests.crash.enumeration.clients import PlayedClients
 from tests.crash.enumeration.clock import LONG_SECONDS
+from tests.crash.enumeration.known import LedgerMessage
 from tests.crash.enumeration.scene import Scene
 
 
@@ -178,6 +180,58 @@ def purge_folder(scene: Scene, chance: Chance) -> None:
     """Purge a queue as one of many messages is purged."""
     with long_queues():
         purge(scene, chance, chance.choice(list(PurgeScope)))
+
+
+def remove_what_is_taken(scene: Scene, chance: Chance) -> None:
+    """Two servers: one purges or deletes a queue, the other is asked to remove its messages before
+    the barrier of that: one by one, under leases or without, or together."""
+    clients, others = stock(scene, chance, ready=0), PlayedClients(scene)
+    way = chance.number % 3
+    if way == 2:
+        others = go_quick(others)
+    for take in chance.sample([_purge_leased, _purge_ready, _purge_by_folder], 3):
+        taken = clients.run(clients.publish("a"), clients.publish("a"))
+        _remove_before_the_barrier(partial(take, clients), clients, others, taken, way)
+    taken = clients.run(clients.publish("a"))
+    delete = partial(clients.delete, "a")
+    _remove_before_the_barrier(lambda: clients.run(delete()), clients, others, taken, way)
+
+
+def _remove_before_the_barrier(
+    take: Callable[[], object],
+    clients: PlayedClients,
+    others: PlayedClients,
+    taken: list[LedgerMessage],
+    way: int,
+) -> None:
+    def remove() -> None:
+        others.run(
+            *(
+                others.remove("a", str(each.message_id), (each.lease or 1) if way == 1 else None)
+                for each in taken
+            )
+        )
+
+    step_in_before(clients.files, "sync", remove)
+    take()
+    clients.files.before = None
+
+
+def _purge_leased(clients: PlayedClients) -> None:
+    files, before = clients.files, clients.files.before
+    files.before = None
+    clients.run(clients.receive("a"), clients.receive("a"))
+    files.before = before
+    clients.run(clients.purge("a"))
+
+
+def _purge_ready(clients: PlayedClients) -> None:
+    clients.run(clients.purge("a"))
+
+
+def _purge_by_folder(clients: PlayedClients) -> None:
+    with long_queues():
+        clients.run(clients.purge("a"))
 
 
 def first_start(scene: Scene, chance: Chance) -> None:

@@ -192,13 +192,16 @@ class Ledger:
             self.broken.append(f"message {message_id} was removed under an old lease")
 
     def is_not_removed(self, message_id: str, *, is_certain: bool, why: str) -> None:
-        """404 or 412 if that is certain, else 503. One that is moved may be gone from there."""
+        """404, with which it is gone, or 412 if that is certain, else 503. One that is moved may be
+        gone from there."""
         message = self.of(message_id)
         message.removals -= 1
         if not is_certain:
             message.exists = Is.MAYBE if message.exists is Is.SURE else message.exists
-        elif self._promise(message).exists is Is.SURE and why == "404" and not message.moving:
-            self.broken.append(f"message {message_id} was not found")
+        elif why == "404" and not message.moving:
+            if self._promise(message).exists is Is.SURE:
+                self.broken.append(f"message {message_id} was not found")
+            message.exists = Is.NOT
 
     # Queues
 

@@ -24,6 +24,7 @@ from tests.crash.enumeration.ending import (
     remove,
     remove_at_once,
     remove_twice,
+    remove_what_is_taken,
 )
 from tests.crash.enumeration.interplay import failing_sync, mixed, two_servers
 from tests.crash.enumeration.leasing import (
@@ -109,6 +110,7 @@ ROWS = (
     Row("remove, no attributes", remove, PLAIN),
     Row("remove, several at once", remove_at_once),
     Row("remove, by two servers", remove_twice),
+    Row("remove what another server purges or deletes", remove_what_is_taken),
     Row("reap", reap),
     Row("make a queue", make_queue),
     Row("make a queue with settings", make_queue_with_settings),
