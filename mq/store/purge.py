@@ -53,7 +53,7 @@ def _deliver_leftovers(work: Workspace, queue: QueueName) -> Operation[None]:
     queue: it would arrive there after the purge."""
     leftovers = Leftovers(work.spool, queue, work.report)
     patience = with_delivery(queue)
-    while not (yield InWorker(leftovers.deliver)):
+    while not ((yield InWorker(leftovers.deliver)) or leftovers.was_hindered):
         yield patience.pause()
     if leftovers.was_hindered:
         raise StoreUnavailable(

@@ -28,16 +28,24 @@ class Leftovers:
         self._names: list[str] | None = None
 
     def deliver(self) -> bool:
-        """Deliver them as a sweep does. Returns False while another process or thread has one of
-        them: try again. Raises OSError."""
+        """Deliver them as a sweep does. Returns False if another process or thread has one of them,
+        or has written it again meanwhile: try again. Raises OSError."""
         if self._names is None:
             self._names = [
                 name for name in self._spool.names(Folder.NEW) if self._is_of_queue(name)
             ]
+        tried = {name: self._inode(name) for name in self._names}
         for name in self._names:
             self._sweeper.sweep_name(name)
-        self._names = [name for name in self._names if self._is_held(name)]
+        self._names = [
+            name
+            for name, inode in tried.items()
+            if self._inode(name) not in (None, inode) or self._is_held(name)
+        ]
         return not self._names
+
+    def _inode(self, name: str) -> int | None:
+        return self._spool.inode(Folder.NEW, name)
 
     @property
     def was_hindered(self) -> bool:

@@ -53,3 +53,24 @@ def test_what_somebody_holds_is_tried_again(spool: Spool, new: Path, name: str) 
 
     assert found.deliver()
     assert names_in(new) == ["orders:7", "ordersx:5"]
+
+
+def test_what_another_sweep_has_written_again_is_tried_again(
+    spool: Spool, new: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It exchanged the message for its copy, and then an error of the disk stopped it."""
+    files, found = spool.files, leftovers(spool)
+    open_message = files.open_message
+
+    def open_and_exchange(folder_fd: int, name: str) -> int:
+        fd = open_message(folder_fd, name)
+        if name == "orders:5":
+            monkeypatch.undo()
+            write_message(new / "copy").rename(new / name)
+        return fd
+
+    monkeypatch.setattr(files, "open_message", open_and_exchange)
+
+    assert not found.deliver()
+    assert found.deliver()
+    assert names_in(spool.root / "queues" / ORDERS) == ["5", "6"]
