@@ -1,7 +1,7 @@
 """What waits in each queue: a cache of the folders, in the order of publication.
 
 The server adds what it delivers, file system events tell of what others do, and a listing finds
-what both missed. An entry that is there no more costs a fetch one failed open. So no fetch lists a
+what both missed. An entry that is there no more costs a receive one failed open. So none lists a
 folder, and no message is out of reach.
 
 Used by the committer alone.

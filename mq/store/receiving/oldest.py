@@ -35,7 +35,7 @@ PASSED = (None, Lost.BUSY)
 
 
 class Ask(NamedTuple):
-    """The request of a fetch: up to `limit` messages, each hidden for `visibility_ns` (None means
+    """What a receive asks for: up to `limit` messages, each hidden for `visibility_ns` (None means
     as long as the queue or the server says). The oldest `leave` messages are for those who asked
     before. `share` says how many bytes of bodies there is memory for."""
 
@@ -131,7 +131,7 @@ def take_some(
     except OSError as error:
         if not taken:
             raise
-        log.error("fetch ended early", queue=queue, error=str(error))
+        log.error("receive ended early", queue=queue, error=str(error))
     finally:
         if ask.share is not None:
             ask.share.hold_bodies(used)

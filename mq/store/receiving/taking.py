@@ -16,10 +16,7 @@ from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
 from mq.spool.message.held import FAULTS_OF_ONE_MESSAGE, NO_FD, Held, Lost
 from mq.spool.message.opening import lost_in, opened_by, reading, readings
-from mq.spool.message.seal import (
-    SEAL_ATTRIBUTE,
-    round_up,
-)
+from mq.spool.message.seal import SEAL_ATTRIBUTE, round_up
 from mq.store.answer_memory import AnswerRoom
 from mq.store.context import Workspace
 from mq.store.place import place_in

@@ -1,4 +1,4 @@
-"""The ready index: the right order, no listing per fetch, and nobody's message out of reach."""
+"""The ready index: the right order, no listing per receive, and nobody's message out of reach."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def test_a_queue_that_is_deleted_before_it_is_watched_alarms_nobody(
 async def test_an_old_event_brings_no_message_back_that_is_being_taken(
     root: Path, orders: Path
 ) -> None:
-    """Between the file calls of one fetch others read events; that of the arrival is among them."""
+    """Between the file calls of one receive others read events, that of the arrival too."""
     work = Workspace(open_root(root, 0o700, Files())[0], ServerConfig(root=root), lambda: None)
     work.begin_round()
     orders.mkdir()
@@ -76,18 +76,18 @@ async def test_an_old_event_brings_no_message_back_that_is_being_taken(
     work.spool.close()
 
 
-async def test_no_fetch_lists_the_folder(root: Path, listings: Counter[str]) -> None:
+async def test_no_receive_lists_the_folder(root: Path, listings: Counter[str]) -> None:
     async with store_on(root) as store:
         published = [await publish(store, b"body") for _ in range(100)]
-        fetched = [(await receive(store)).message_id for _ in range(50)]
+        received = [(await receive(store)).message_id for _ in range(50)]
         published += [await publish(store, b"body") for _ in range(50)]
-        fetched += [(await receive(store)).message_id for _ in range(100)]
+        received += [(await receive(store)).message_id for _ in range(100)]
 
-        assert fetched == published
+        assert received == published
         assert listings == {"orders": 1}
 
 
-async def test_fetches_of_an_empty_queue_that_nobody_touches_list_it_once(
+async def test_receives_of_an_empty_queue_that_nobody_touches_list_it_once(
     root: Path, orders: Path, listings: Counter[str]
 ) -> None:
     async with store_on(root) as store:
