@@ -90,10 +90,11 @@ class LoadConnection(asyncio.Protocol):
             self._transport.write(request)
 
     def connection_lost(self, error: Exception | None) -> None:
-        if not self._done.done():
+        if self._script is not None and not self._done.done():
             self._done.set_exception(error or ConnectionError("the server closed the connection"))
 
     def close(self) -> None:
+        self._done.cancel()  # Nobody waits for its end any more.
         self._transport.close()
 
 
@@ -118,12 +119,16 @@ async def connect(
     tls: ssl.SSLContext | None = None,
 ) -> list[LoadConnection]:
     """Open connections, spread evenly over the addresses. Raises OSError."""
-    clients = []
-    for number in range(count):
-        client = await _connect(dialect, addresses[number % len(addresses)], tls)
-        await client.play(dialect.opening())
-        client.latencies = array("d")
-        clients.append(client)
+    clients: list[LoadConnection] = []
+    try:
+        for number in range(count):
+            clients.append(await _connect(dialect, addresses[number % len(addresses)], tls))
+            await clients[-1].play(dialect.opening())
+            clients[-1].latencies = array("d")
+    except BaseException:
+        for client in clients:
+            client.close()
+        raise
     return clients
 
 

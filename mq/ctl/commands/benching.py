@@ -6,7 +6,7 @@ import json
 import secrets
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Never
 
@@ -54,6 +54,7 @@ def bench(
     flags = flags_of(context)
     if flags.root is not None:
         raise click.UsageError("bench measures a server: use --url")
+    measure = _measuring(flags, connections, messages, size)
     with opened(flags) as access, _clearing_up(), _own_queue(access) as queue:
         found = []
         if sys.stderr.isatty():
@@ -65,7 +66,7 @@ def bench(
         with ProgressBar("measuring", total=rounds) as bar:
             for done in range(rounds):
                 bar.tell(done)
-                found.append(_measure(flags, queue, (connections, messages, size)))
+                found.append(measure(queue))
     _print(flags, found)
 
 
@@ -103,9 +104,12 @@ def _own_queue(access: Access) -> Iterator[QueueName]:
                 click.echo(printable(text), err=True)
 
 
-def _measure(flags: CommonFlags, queue: QueueName, load: tuple[int, int, int]) -> Rates:
-    """Measure one round. `load` is the number of connections, of messages, and of bytes of a body.
-    Raises CommandFailed."""
+def _measuring(
+    flags: CommonFlags, connections: int, messages: int, size: int
+) -> Callable[[QueueName], Rates]:
+    """Return what measures one round on a queue, with bodies of `size` bytes, and raises
+    CommandFailed. All that it needs is imported here, before there is a queue: an interrupted
+    import can make Python die of the signal, without the exit code of the command."""
     import asyncio
 
     from mq.ctl.bench.endpoints import Endpoints
@@ -115,11 +119,9 @@ def _measure(flags: CommonFlags, queue: QueueName, load: tuple[int, int, int]) -
 
     address, token = server_at(flags.url, credentials(flags))
     host = f"[{address.host}]" if ":" in address.host else address.host
-    dialect = Endpoints(f"{host}:{address.port}", queue, address.prefix, token.show())
     place = address.socket_path or (address.host, address.port)
-    connections, messages, size = load
 
-    async def measure() -> Rates:
+    async def measure_round(dialect: Endpoints) -> Rates:
         clients = await connect(dialect, [place], connections, address.tls)
         try:
             return await measure_requests(clients, dialect, messages, b"x" * size)
@@ -127,17 +129,21 @@ def _measure(flags: CommonFlags, queue: QueueName, load: tuple[int, int, int]) -
             for client in clients:
                 client.close()
 
-    try:
-        return asyncio.run(measure())
-    except TimeoutError:
-        raise CommandFailed(
-            ExitCode.TRY_AGAIN, "the server took too long; give fewer --messages"
-        ) from None
-    except (OSError, RuntimeError) as error:
-        line = str(error).partition("\r\n")[0] or type(error).__name__
-        raise CommandFailed(
-            ExitCode.UNAVAILABLE, f"{flags.url} did not do what was asked for: {line}"
-        ) from None
+    def measure(queue: QueueName) -> Rates:
+        dialect = Endpoints(f"{host}:{address.port}", queue, address.prefix, token.show())
+        try:
+            return asyncio.run(measure_round(dialect))
+        except TimeoutError:
+            raise CommandFailed(
+                ExitCode.TRY_AGAIN, "the server took too long; give fewer --messages"
+            ) from None
+        except (OSError, RuntimeError) as error:
+            line = str(error).partition("\r\n")[0] or type(error).__name__
+            raise CommandFailed(
+                ExitCode.UNAVAILABLE, f"{flags.url} did not do what was asked for: {line}"
+            ) from None
+
+    return measure
 
 
 def _print(flags: CommonFlags, found: list[Rates]) -> None:
