@@ -191,22 +191,29 @@ def next_some(
         work.ready.drain_once()
     if len(ready) <= leave:
         work.ready.drain()
-    limit = min(limit, len(ready) - leave)
-    return _take_free(work, queue, ready, limit) if has_peers else ready.pop_some(limit)
+    if has_peers:
+        return _take_free(work, queue, ready, leave, limit)
+    return ready.pop_some(min(limit, len(ready) - leave))
 
 
-def _take_free(work: Workspace, queue: QueueName, ready: ReadyQueue, limit: int) -> list[MessageId]:
+def _take_free(
+    work: Workspace, queue: QueueName, ready: ReadyQueue, leave: int, limit: int
+) -> list[MessageId]:
     """Take up to `limit` messages out of the index, and reserve them: the oldest that no other
     server has reserved. If they have reserved all there are, take the oldest anyway: a server that
     has reserved some may be stopped."""
+
+    def room() -> int:
+        return max(0, min(limit, len(ready) - leave))
+
     free: list[MessageId] = []
     last = ""
-    while len(free) < limit and (ids := ready.behind(last, limit - len(free))):
+    while len(free) < room() and (ids := ready.behind(last, room() - len(free))):
         last = ready.key(ids[-1]) or ""
         are_free = work.reservations.reserve(queue, ids)
         # Others have moved what they took before they let go of it, so the events are there.
         work.ready.drain()
         free += [each for each in compress(ids, are_free) if each in ready]
-    free = free or ready.behind("", max(limit, 0))
+    free = free[: room()] or ready.behind("", room())
     ready.discard_all(free)
     return free

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,7 +13,9 @@ import pytest
 from mq.disk.files import Files
 from mq.names import MessageId, QueueName
 from mq.spool.root_format import FORMAT_FILE
+from mq.store.context import Workspace
 from mq.store.receiving import reservations
+from mq.store.receiving.oldest import next_some
 from mq.store.receiving.reservations import Reservations
 from tests.support.faults import raising
 from tests.support.messages import new_id
@@ -158,3 +161,23 @@ async def test_a_server_alone_asks_nobody(root: Path, theirs: Reservations) -> N
         theirs.reserve(ORDERS, ids)
 
         assert (await receive(store)).message_id == ids[0]
+
+
+async def test_a_message_is_left_to_who_asked_before_though_others_took_those_in_front(
+    root: Path,
+) -> None:
+    """The index hears of them while it chooses: they are not what is left to those who wait."""
+    async with store_on(root, peers=1) as store:
+        ids = [await publish(store, b"body") for _ in range(4)]
+        await store.describe_queue(ORDERS)
+
+        def choose(work: Workspace, leave: int) -> list[MessageId]:
+            ready = work.loaded_index(ORDERS)
+            assert ready is not None
+            work.ready.drain_once()
+            for each in set(ids[:3]) & set(os.listdir(root / "queues" / ORDERS)):
+                (root / "queues" / ORDERS / each).unlink()
+            return next_some(work, ORDERS, ready, leave, 3)
+
+        assert await store.call(choose, 1) == []
+        assert await store.call(choose, 0) == ids[3:]
