@@ -162,6 +162,8 @@ class Watch:
                 offset = name_at + length
                 if mask != _WATCH_ENDED:
                     last[watch, data[name_at:offset]] = mask
+        if not last:
+            return []
         together: defaultdict[tuple[int, int], list[bytes]] = defaultdict(list)
         for (watch, padded), mask in last.items():
             together[watch, mask].append(padded)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Protocol
 
 from mq.config import RELIST_PAUSE_FACTOR
@@ -158,14 +159,17 @@ class ReadyQueue:
 
     def behind(self, key: str, limit: int) -> list[MessageId]:
         """Return the first `limit` messages behind that key, which stay in. All are behind ""."""
+        return [*islice(self.iterate_behind(key), limit)]
+
+    def iterate_behind(self, key: str) -> Iterator[MessageId]:
+        """Iterate over the messages behind that key, oldest first. None may come or go
+        meanwhile."""
         self._first()
-        found: dict[str, None] = {}
         for each in self._order.behind(key):
-            if len(found) == limit:
-                break
-            if self._keys.get(id_of_key(each)) == each:
-                found[id_of_key(each)] = None
-        return [MessageId(each) for each in found]
+            message_id = id_of_key(each)
+            if each != key and self._keys.get(message_id) == each:
+                key = each  # A key may be there twice.
+                yield MessageId(message_id)
 
     def oldest_ns(self) -> int | None:
         """Return when the oldest message was published, in ns since 1970, or None if there is

@@ -138,6 +138,8 @@ class ReadyQueues:
         if self.watch is None:
             return
         changes = self.watch.read_last()
+        if not changes:
+            return
         if Change.OVERFLOW in [change for _, change, _ in changes]:
             log.warning("file system events were lost; listing again")
             for queue in self.names():

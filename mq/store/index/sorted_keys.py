@@ -76,9 +76,11 @@ class SortedKeys:
         if len(self._late) >= _MANY_LATE:
             self._sort_in()
         run, late = self._run, self._late
-        late.sort()  # A sorted list is a heap.
-        first = bisect_right(run, key, self._begin)
+        first = bisect_right(run, key, self._begin) if key else self._begin
         in_order = (run[at] for at in range(first, len(run)))
+        if not late:
+            return in_order
+        late.sort()  # A sorted list is a heap.
         return heapq.merge(in_order, late[bisect_right(late, key) :])
 
     def _sort_in(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
-from itertools import compress, takewhile
+from itertools import takewhile
 from typing import NamedTuple
 
 import structlog
@@ -207,13 +207,13 @@ def _take_free(
         return max(0, min(limit, len(ready) - leave))
 
     free: list[MessageId] = []
-    last = ""
-    while len(free) < room() and (ids := ready.behind(last, room() - len(free))):
-        last = ready.key(ids[-1]) or ""
-        are_free = work.reservations.reserve(queue, ids)
+    last: str | None = ""
+    while last is not None and (missing := room() - len(free)) > 0:
+        reserved = work.reservations.reserve(queue, ready.iterate_behind(last), missing)
+        last = ready.key(reserved[-1]) if reserved else None
         # Others have moved what they took before they let go of it, so the events are there.
         work.ready.drain()
-        free += [each for each in compress(ids, are_free) if each in ready]
+        free += [each for each in reserved if each in ready]
     free = free[: room()] or ready.behind("", room())
     ready.discard_all(free)
     return free

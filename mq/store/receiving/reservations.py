@@ -3,7 +3,8 @@ same ones."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from itertools import islice
 from zlib import crc32
 
 from mq.disk.byte_locks import unlock_bytes
@@ -35,15 +36,16 @@ class Reservations:
         self._fd = _NOT_OPEN
         self._count = 0
 
-    def reserve(self, queue: QueueName, ids: Sequence[MessageId]) -> list[bool]:
-        """Reserve those messages that no other server has reserved. Returns for each whether it is
-        this server's now."""
+    def reserve(self, queue: QueueName, ids: Iterable[MessageId], limit: int) -> list[MessageId]:
+        """Reserve the first messages that no other server has reserved, up to `limit`. Returns
+        those."""
         if self._count >= _MOST:
-            return [True] * len(ids)
+            return [*islice(ids, limit)]
         first = crc32(f"{queue}/".encode())
-        are_ours = [self._lock(_FIRST_BYTE + crc32(each.encode(), first)) for each in ids]
-        self._count += sum(are_ours)
-        return are_ours
+        free = (each for each in ids if self._lock(_FIRST_BYTE + crc32(each.encode(), first)))
+        reserved = [*islice(free, limit)]
+        self._count += len(reserved)
+        return reserved
 
     def _lock(self, byte: int) -> bool:
         try:

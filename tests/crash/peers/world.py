@@ -146,7 +146,7 @@ def _reserved(root: Path, messages: Mapping[MessageId, Seen]) -> frozenset[Messa
     ours = Reservations(Files(), str(root))
     try:
         return frozenset(
-            each for each, seen in messages.items() if ours.reserve(seen.queue, [each]) == [False]
+            each for each, seen in messages.items() if not ours.reserve(seen.queue, [each], 1)
         )
     finally:
         ours.close()

@@ -40,23 +40,30 @@ def theirs(root: Path) -> Iterator[Reservations]:
 
 
 def test_what_others_have_reserved_is_not_free(ours: Reservations, theirs: Reservations) -> None:
-    assert theirs.reserve(ORDERS, IDS[1:3]) == [True, True]
+    assert theirs.reserve(ORDERS, IDS[1:3], 9) == IDS[1:3]
 
-    assert ours.reserve(ORDERS, IDS) == [True, False, False, True]
-    assert ours.reserve(TEAS, IDS[1:2]) == [True]
-    assert theirs.reserve(ORDERS, IDS) == [False, True, True, False]
+    assert ours.reserve(ORDERS, IDS, 9) == [IDS[0], IDS[3]]
+    assert ours.reserve(TEAS, IDS[1:2], 9) == IDS[1:2]
+    assert theirs.reserve(ORDERS, IDS, 9) == IDS[1:3]
+
+
+def test_no_more_are_reserved_than_asked_for(ours: Reservations, theirs: Reservations) -> None:
+    assert ours.reserve(ORDERS, iter(IDS), 2) == IDS[:2]
+
+    assert theirs.reserve(ORDERS, iter(IDS), 1) == [IDS[2]]
+    assert ours.reserve(ORDERS, iter(IDS), 9) == [*IDS[:2], IDS[3]]
 
 
 @pytest.mark.parametrize("end", [Reservations.release, Reservations.close])
 def test_what_is_released_is_free(
     ours: Reservations, theirs: Reservations, end: Callable[[Reservations], None]
 ) -> None:
-    theirs.reserve(ORDERS, IDS)
+    theirs.reserve(ORDERS, IDS, 9)
     end(theirs)
 
-    assert ours.reserve(ORDERS, IDS) == [True] * 4
+    assert ours.reserve(ORDERS, IDS, 9) == IDS
     ours.release()
-    assert theirs.reserve(ORDERS, IDS) == [True] * 4
+    assert theirs.reserve(ORDERS, IDS, 9) == IDS
 
 
 @pytest.mark.parametrize(
@@ -69,11 +76,11 @@ def test_where_locks_fail_all_are_free(
     files = Files()
     monkeypatch.setattr(files if owner is Files else owner, call, raising(errno.ENOLCK))
     with closing(Reservations(files, str(root))) as ours:
-        assert ours.reserve(ORDERS, IDS) == [True] * 4
+        assert ours.reserve(ORDERS, IDS, 9) == IDS
         ours.release()
         monkeypatch.undo()
 
-        assert theirs.reserve(ORDERS, IDS) == [True] * 4
+        assert theirs.reserve(ORDERS, IDS, 9) == IDS
 
 
 def test_a_file_for_locks_that_is_missing_is_opened_when_it_is_there(
@@ -81,14 +88,14 @@ def test_a_file_for_locks_that_is_missing_is_opened_when_it_is_there(
 ) -> None:
     (root / FORMAT_FILE).rename(root / "elsewhere")
     for _ in range(100):
-        assert theirs.reserve(ORDERS, IDS) == [True] * 4
-        assert ours.reserve(ORDERS, IDS) == [True] * 4
+        assert theirs.reserve(ORDERS, IDS, 9) == IDS
+        assert ours.reserve(ORDERS, IDS, 9) == IDS
         ours.release()
         theirs.release()
 
     (root / "elsewhere").rename(root / FORMAT_FILE)
-    assert theirs.reserve(ORDERS, IDS) == [True] * 4
-    assert ours.reserve(ORDERS, IDS) == [False] * 4
+    assert theirs.reserve(ORDERS, IDS, 9) == IDS
+    assert ours.reserve(ORDERS, IDS, 9) == []
 
 
 def test_no_more_locks_are_taken_than_the_kernel_is_quick_with(
@@ -96,13 +103,13 @@ def test_no_more_locks_are_taken_than_the_kernel_is_quick_with(
 ) -> None:
     ids = [new_id() for _ in range(1000)]
     for at in range(0, 1000, 50):
-        assert theirs.reserve(ORDERS, ids[at : at + 50]) == [True] * 50
+        assert theirs.reserve(ORDERS, ids[at : at + 50], 50) == ids[at : at + 50]
 
     for at in range(0, 150, 50):
-        assert ours.reserve(ORDERS, ids[at : at + 50]) == [False] * 50
-    assert sum(ours.reserve(ORDERS, ids)) == 850
+        assert ours.reserve(ORDERS, ids[at : at + 50], 50) == []
+    assert len(ours.reserve(ORDERS, ids, 1000)) == 850
     theirs.release()
-    assert ours.reserve(ORDERS, ids) == [True] * 1000
+    assert ours.reserve(ORDERS, ids, 1000) == ids
 
 
 @pytest.mark.usefixtures("theirs")
@@ -116,7 +123,7 @@ def test_messages_share_no_byte_with_names(root: Path) -> None:
             return super().lock_byte(fd, offset)
 
     with closing(Reservations(NotingFiles(), str(root))) as some:
-        some.reserve(ORDERS, [new_id() for _ in range(100)])
+        some.reserve(ORDERS, [new_id() for _ in range(100)], 100)
 
     assert min(locked) >= 1 << 62
 
@@ -126,7 +133,7 @@ async def test_messages_that_another_server_is_about_to_take_are_passed_over(
 ) -> None:
     async with store_on(root, peers=1) as store:
         ids = [await publish(store, b"body") for _ in range(6)]
-        theirs.reserve(ORDERS, ids[:2])
+        theirs.reserve(ORDERS, ids[:2], 2)
 
         assert (await receive(store)).message_id == ids[2]
         some = await store.receive_many(ORDERS, 2, LONG_SECONDS)
@@ -139,7 +146,7 @@ async def test_a_server_that_is_stopped_keeps_nothing_back(
     """It has reserved all there is, and takes nothing."""
     async with store_on(root, peers=1) as store:
         ids = [await publish(store, b"body") for _ in range(5)]
-        theirs.reserve(ORDERS, ids)
+        theirs.reserve(ORDERS, ids, 9)
 
         assert (await receive(store)).message_id == ids[0]
         some = await store.receive_many(ORDERS, 9, LONG_SECONDS)
@@ -152,13 +159,13 @@ async def test_nothing_stays_reserved(root: Path, theirs: Reservations) -> None:
         await receive(store)
         await store.receive_many(ORDERS, 2, LONG_SECONDS)
 
-        assert theirs.reserve(ORDERS, ids) == [True] * 4
+        assert theirs.reserve(ORDERS, ids, 4) == ids
 
 
 async def test_a_server_alone_asks_nobody(root: Path, theirs: Reservations) -> None:
     async with store_on(root) as store:
         ids = [await publish(store, b"body") for _ in range(3)]
-        theirs.reserve(ORDERS, ids)
+        theirs.reserve(ORDERS, ids, 9)
 
         assert (await receive(store)).message_id == ids[0]
 

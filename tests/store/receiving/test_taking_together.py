@@ -182,7 +182,7 @@ async def test_an_answer_is_in_order_beside_other_servers_too(root: Path) -> Non
         published = [await publish(store, b"%d" % number) for number in range(20)]
 
         with closing(Reservations(Files(), str(root))) as theirs:
-            theirs.reserve(ORDERS, published[3:6])
+            theirs.reserve(ORDERS, published[3:6], 3)
             received = await store.receive_many(ORDERS, 20, None)
 
         assert [each.message_id for each in received] == published
