@@ -59,7 +59,7 @@ def remove_many(
     removals: list[Removal] = [(queue, each, leases) for each in ids]
     outcomes = yield from remove_each(work, removals)
     lost = [each for each in outcomes if isinstance(each, QueueNotFound)]
-    if len(lost) == len(outcomes):
+    if lost and len(lost) == len(outcomes):
         raise lost[0]
     busy = [number for number, outcome in enumerate(outcomes) if isinstance(outcome, Lost)]
     if busy:

@@ -119,6 +119,20 @@ def test_a_batch_of_deletions_says_of_each_how_it_went(sqs: Any, url: str) -> No
     assert is_empty(sqs, url)
 
 
+@pytest.mark.parametrize("kind", ["standard", "fifo"])
+def test_a_batch_of_handles_that_are_all_invalid_fails_in_each(sqs: Any, kind: str) -> None:
+    url = make_url(sqs, **({"FifoQueue": "true"} if kind == "fifo" else {}))
+    entries = [{"Id": each, "ReceiptHandle": "nonsense"} for each in "ab"]
+
+    done = sqs.delete_message_batch(QueueUrl=url, Entries=entries)
+
+    assert "Successful" not in done
+    assert [(each["Id"], each["Code"]) for each in done["Failed"]] == [
+        ("a", "ReceiptHandleIsInvalid"),
+        ("b", "ReceiptHandleIsInvalid"),
+    ]
+
+
 def test_a_message_is_hidden_for_longer(sqs: Any, url: str) -> None:
     [handle] = take(sqs, url, VisibilityTimeout=2)
 
