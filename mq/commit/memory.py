@@ -13,15 +13,19 @@ from mq.commit import awaited
 from mq.commit.barrier import Unsynced
 from mq.commit.engine import Engine
 from mq.commit.operation import Operation, Submitted, tell_each
+from mq.commit.rounds import MAX_ROUND_OPERATIONS
 from mq.metrics.histogram import CommitStats
 
 T = TypeVar("T")
+
+_FEW = 3
+"""With fewer requests than that in one turn nobody else is expected."""
 
 
 class MemoryCommitter:
     """The committer of a root on tmpfs or ramfs, which have no stable medium. There is no barrier
     and no thread: each operation runs on the event loop at once. The operations of one turn of the
-    loop are a round."""
+    loop are a round, and requests that come one after the other share one."""
 
     failure = None
 
@@ -70,8 +74,17 @@ class MemoryCommitter:
 
     def submit_later(self, submit: Callable[[], None]) -> None:
         if not self._later:
-            self._loop.call_soon(self._submit_all)
+            self._loop.call_soon(self._gather, 0)
         self._later.append(submit)
+
+    def _gather(self, before: int) -> None:
+        """Look at the sockets again as long as that brings more requests: those that share a round
+        cost less, and clients that were answered together are just sending their next ones."""
+        here = len(self._later)
+        if before < here and _FEW <= here < MAX_ROUND_OPERATIONS:
+            self._loop.call_soon(self._gather, here)
+        else:
+            self._submit_all()
 
     def _submit_all(self) -> None:
         later, self._later = self._later, []

@@ -35,7 +35,7 @@ ELSEWHERE = {
     "client/test_operations.py": "mq/client/by_id mq/client/moves",
     "client/test_retries.py": "mq/client/wire",
     "client/test_wrong_addresses.py": "mq/client/connection",
-    "commit/test_ends.py": "mq/commit/awaited mq/commit/memory mq/commit/operation",
+    "commit/test_ends.py": "mq/commit/awaited mq/commit/operation",
     "commit/test_group.py": "mq/commit/committer mq/commit/committer_thread",
     "commit/test_loop_rounds.py": "mq/commit/reopening",
     "commit/test_needs.py": "mq/commit/blocking mq/commit/engine",
