@@ -4,14 +4,14 @@ The mover and the server do it."""
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 import structlog
 
 from mq.disk.files import Files
 from mq.lifecycle import Folder
-from mq.names import MessageId, QueueName, file_name, parse_file_name
+from mq.names import QueueName, file_name, parse_file_name
 from mq.spool.locks import lock_names_in
 from mq.spool.message.burial import bury
 from mq.spool.message.held import Held
@@ -45,8 +45,9 @@ def redeliver(
 
     Returns None if the message stays where it is: it is gone, or its queue is. Raises
     FileExistsError if the queue has another file of that name; nothing is replaced. Raises
-    BlockingIOError while another process has that queue to itself, or makes a queue or publishes
-    that id if one is needed for dead letters; DeadQueueBeingDeleted while that one is deleted.
+    BlockingIOError while another process has that queue to itself; of a message that dies, also
+    while another one makes a queue, or publishes its id to one of the two; DeadQueueBeingDeleted
+    while the queue of the dead letters is deleted.
     """
     parsed = parse_file_name(held.name)
     assert parsed is not None
@@ -56,8 +57,10 @@ def redeliver(
         if dead is not None and has_queue(moves.files, queues.fd, queue):
             if make_queue(moves.files, queues.fd, dead) is Made.BEING_DELETED:
                 raise DeadQueueBeingDeleted(errno.EWOULDBLOCK, "the queue is being deleted", dead)
-            # No message of that id comes to the queue between this look and the rename.
-            undo.enter_context(_locked_id(moves.files, queues.fd, dead, message_id))
+            # Until the rename no other message of that id comes to either queue: not even to its
+            # own, if that is deleted and made again meanwhile.
+            names = [file_name(each, message_id) for each in (queue, dead)]
+            undo.enter_context(_locked_ids(moves.files, queues.fd, names))
             if not is_taken(moves.files, queues.fd, dead, message_id, held.status.st_ino):
                 bury(moves.files, held.fd, queue)
                 queue = dead
@@ -72,18 +75,17 @@ def redeliver(
 
 
 @contextmanager
-def _locked_id(
-    files: Files, queues_fd: int, queue: QueueName, message_id: MessageId
-) -> Iterator[None]:
-    """Keep other processes from bringing a message of that id to the queue. Raises BlockingIOError
-    if one is about to. Without a file `format` nobody can: publishers and moves need it."""
+def _locked_ids(files: Files, queues_fd: int, names: Sequence[str]) -> Iterator[None]:
+    """Keep other processes from bringing messages with these names, `QUEUE:ID`, to their queues.
+    Raises BlockingIOError if one is about to. Without a file `format` nobody can: publishers and
+    moves need it."""
     try:
-        fd = lock_names_in(files, f"/proc/self/fd/{queues_fd}/..", [file_name(queue, message_id)])
+        fd = lock_names_in(files, f"/proc/self/fd/{queues_fd}/..", names)
     except FileNotFoundError:
         yield
         return
     if fd is None:
-        raise BlockingIOError(errno.EWOULDBLOCK, "another process publishes that id", queue)
+        raise BlockingIOError(errno.EWOULDBLOCK, "another process publishes that id", names[0])
     try:
         yield
     finally:

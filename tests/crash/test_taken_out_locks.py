@@ -18,7 +18,7 @@ from mq.store import answer_memory, by_id, expiry, probe, release, visibility
 from mq.store.moving import move
 from mq.store.publishing import batch, delivering, filling, own_id, publish, publish_each, twins
 from mq.store.receiving import lease, lease_each, receive, reservations, taking
-from mq.store.removing import remove, remove_under_lease
+from mq.store.removing import remove, remove_many, remove_under_lease
 from mq.web import downloads
 from mq_mover import mover
 from mq_sqs import fifo
@@ -46,6 +46,7 @@ NEEDED = {
     at(rolling._Rolling.roll, "lock_shared"): "roll forward while purging a folder",
     at(sweep.Sweeper._move_on, "lock_shared"): "deliver while purging a folder",
     at(redelivery.redeliver, "lock_shared"): "redeliver while purging a folder",
+    at(redelivery._locked_ids, "lock_byte"): "bury while its id comes again",
     at(queues.begin_deletion, "lock"): "delete while making",
     at(queues.finish_deletion, "lock"): "make again while deleting",
     at(queues.name_queue, "lock"): "make while deleting",
@@ -73,6 +74,8 @@ NEEDED = {
     at(release._uncount, "lock"): "put back what is back",
     at(remove.move_on, "lock_shared"): "remove while deleting",
     at(remove_under_lease.LeasedRemover.remove, "lock"): "remove late",
+    at(remove_under_lease.LeasedRemover.remove, "lock_shared"): "remove while its id comes again",
+    at(remove_many._out_of_reach, "lock_shared"): "remove several while their ids come again",
     at(remove_under_lease.LeasedRemover.remove_together, "lock"): "remove several late",
     at(visibility.change_visibility, "lock"): "show late",
     at(mover.Mover._try_move, "lock"): "two movers",
@@ -115,7 +118,6 @@ NOT_RUN_HERE = {
     name_of(reservations): "a hint to other servers: tests/store/receiving/test_reservations.py",
     name_of(probe.probe): "if a sweep discards the probe it fails, and is asked again",
     name_of(settings_file): "settings of a queue: tests/spool/queue/test_settings_file.py",
-    name_of(redelivery._locked_id): "ids of dead letters: tests/spool/test_redelivery.py",
     name_of(expiry): "messages that expire: tests/store/test_expiry.py",
     name_of(fifo): "FIFO queues of the gateway: tests/sqs/fifo",
     name_of(move_tasks): "move tasks of SQS: tests/sqs/tasks/test_move_tasks.py",

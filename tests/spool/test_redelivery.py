@@ -163,9 +163,10 @@ def test_what_is_not_in_the_queue_keeps_no_dead_letter_from_it(spool: Spool, pla
     assert _queue(spool, "orders.dead") == ["1"]
 
 
-def test_a_dead_letter_waits_while_a_producer_publishes_its_id_there(spool: Spool) -> None:
+@pytest.mark.parametrize("name", ["orders.dead:1", "orders:1"])
+def test_a_dead_letter_waits_while_a_producer_publishes_its_id(spool: Spool, name: str) -> None:
     leased = _leased(spool, count=3)
-    lock = lock_names(spool, ["orders.dead:1"])
+    lock = lock_names(spool, [name])
     assert lock is not None
 
     with pytest.raises(BlockingIOError):
@@ -175,7 +176,7 @@ def test_a_dead_letter_waits_while_a_producer_publishes_its_id_there(spool: Spoo
     spool.files.close(lock)
     assert _redeliver(spool, max_receives=3)
     assert _queue(spool, "orders.dead") == ["1"]
-    again = lock_names(spool, ["orders.dead:1"])
+    again = lock_names(spool, [name])
     assert again is not None
     spool.files.close(again)
 

@@ -89,7 +89,7 @@ def remove_each(
 
 def _move_together(work: Workspace, removals: Sequence[Removal]) -> list[_Moved]:
     """Move messages to `remove`."""
-    lost = _out_of_reach(work, {queue for queue, _, _ in removals})
+    lost = _out_of_reach(work, removals)
     bare = [n for n, each in enumerate(removals) if each[2] is None and each[0] not in lost]
     if len(bare) == len(removals):
         return _move_bare(work, removals)
@@ -104,13 +104,19 @@ def _move_together(work: Workspace, removals: Sequence[Removal]) -> list[_Moved]
     return outcomes
 
 
-def _out_of_reach(work: Workspace, queues: Iterable[QueueName]) -> dict[QueueName, Exception]:
-    """Return the queues that are missing or cannot be looked at, with the error that says so."""
-    found: dict[QueueName, Exception] = {}
-    for queue in queues:
+def _out_of_reach(
+    work: Workspace, removals: Iterable[Removal]
+) -> dict[QueueName, QueueNotFound | QueueLocked | OSError]:
+    """Hold the queues of which messages are removed under leases. Returns those of all queues that
+    are missing, locked, or cannot be looked at, with the error that says so."""
+    found: dict[QueueName, QueueNotFound | QueueLocked | OSError] = {}
+    for queue, under_lease in {(queue, leases is not None) for queue, _, leases in removals}:
         try:
-            work.require_queue(queue)
-        except (QueueNotFound, OSError) as error:
+            if under_lease:
+                work.hold_queue(queue)
+            else:
+                work.require_queue(queue)
+        except (QueueNotFound, QueueLocked, OSError) as error:
             found[queue] = error
     return found
 
@@ -172,5 +178,5 @@ def _move_bare(work: Workspace, removals: Sequence[Removal]) -> list[_Moved]:
 
 
 def _move_leased(work: Workspace, removals: Sequence[Removal]) -> list[_Moved]:
-    """Move messages of queues that are there, each under its lease."""
+    """Move messages of queues that are held, each under its lease."""
     return LeasedRemover(work).remove_together(cast(Sequence[UnderLease], removals))

@@ -59,7 +59,9 @@ UnderLease = tuple[QueueName, MessageId, frozenset[int]]
 
 
 class LeasedRemover:
-    """Moves messages to `remove`, each under its lease."""
+    """Moves messages to `remove`, each under its lease. Their queues are held from before the look
+    at a message until it has moved: with its queue a deletion would end its id too, and what has
+    the id after that may be another message, whose receiver relies on it."""
 
     __slots__ = ("_work",)
 
@@ -68,16 +70,16 @@ class LeasedRemover:
 
     def remove(self, asked: UnderLease) -> FileWork[Folder | None]:
         """Move a message. Returns the folder that it was moved out of, or `remove` if it was there
-        already, or None if another process holds its lock. Raises QueueNotFound, MessageNotFound,
-        LeaseMismatch, OSError."""
+        already, or None if another process holds its lock. Raises QueueNotFound, QueueLocked,
+        MessageNotFound, LeaseMismatch, OSError."""
         work = self._work
-        work.require_queue(asked[0])
+        work.hold_queue(asked[0])
         chain = holding(work.spool.fd(_DELAY), file_name(*asked[:2]))
         opened = yield FileCalls(work.files, chain)
         return (yield from self._move_opened(asked, opened))
 
     def remove_together(self, asked: Sequence[UnderLease]) -> list[Folder | Exception | None]:
-        """Move several messages of queues that are there, with the file calls of all in one go.
+        """Move several messages of queues that are held, with the file calls of all in one go.
         Returns for each what `remove` returns or raises."""
         work = self._work
         files, delay_fd = work.files, work.spool.fd(_DELAY)
@@ -151,8 +153,6 @@ class LeasedRemover:
         work, (queue, message_id, leases) = self._work, asked
         target = file_name(queue, message_id)
         for source, name in places(queue, message_id, _ORDER):
-            if source is Folder.QUEUES:
-                work.hold_queue(queue)
             held = found or (yield from open_held(work.spool, source, name))
             found = None
             if held is Lost.BUSY:

@@ -42,10 +42,7 @@ from tests.crash.enumeration.queue_duels import (
 )
 from tests.crash.enumeration.recorder import OLD, REPLACING
 from tests.crash.enumeration.restart import move, reap
-from tests.crash.enumeration.reuse_duels import (
-    redeliver_while_it_comes_again,
-    sweep_while_it_comes_again,
-)
+from tests.crash.enumeration.reuse_duels import REUSE_DUELS
 from tests.crash.enumeration.rows import Row
 from tests.crash.enumeration.scene import Scene
 from tests.crash.enumeration.visibility import show_late
@@ -281,8 +278,7 @@ DUELS = {
         Row("deliver while purging a folder", deliver_while_purging),
         Row("roll forward while purging a folder", partial(deliver_while_purging, is_batch=True)),
         Row("publish an own id in a batch", partial(publish_own_id_twice, in_a_batch=2)),
-        Row("redeliver while its id comes again", redeliver_while_it_comes_again),
-        Row("sweep while its id comes again", sweep_while_it_comes_again),
+        *REUSE_DUELS,
     )
 }
 
