@@ -20,7 +20,8 @@ from mq.errors import ExitCode, StartRefused
 from mq.lifecycle import Actor, Folder
 from mq.metrics.tally import MoverCounts, QueueTally, own_counts
 from mq.names import QueueName, parse_file_name
-from mq.spool.message.held import FAULTS_OF_ONE_MESSAGE, Held, Lost, hold
+from mq.spool.disk_errors import FAULTS_OF_ONE_MESSAGE
+from mq.spool.message.held import Held, Lost, hold
 from mq.spool.message.seal import due_ns, is_due
 from mq.spool.moves import Moves, OpenFolder
 from mq.spool.network_files import STALE_NS

@@ -26,9 +26,9 @@ from mq.errors import ExitCode, StartRefused
 from mq.lifecycle import Actor, Folder, MoveRefused
 from mq.metrics.tally import ReaperCounts, own_counts
 from mq.names import is_fifo
+from mq.spool.disk_errors import FAULTS_OF_ONE_MESSAGE
 from mq.spool.file_system import file_system_ns
 from mq.spool.folders import DELETING_SUFFIX
-from mq.spool.message.held import FAULTS_OF_ONE_MESSAGE
 from mq.spool.moves import Moves, OpenFolder
 from mq.spool.queue.purged import PURGED_SUFFIX
 from mq.spool.root import folder_of_root

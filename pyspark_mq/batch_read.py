@@ -21,8 +21,9 @@ from mq.names import (
     parse_file_name,
     queue_path,
 )
+from mq.spool.disk_errors import FAULTS_OF_ONE_MESSAGE
 from mq.spool.folders import Spool
-from mq.spool.message.held import FAULTS_OF_ONE_MESSAGE, Opened, look_at
+from mq.spool.message.held import Opened, look_at
 from mq.spool.message.seal import Seal, state_in
 from mq.spool.network_files import files_for
 from mq.spool.queue.queues import has_queue

@@ -9,6 +9,7 @@
     a queue             `queue`: made, deleted, looked into, emptied; its settings
     sets of messages    `sets`, which `rolling` brings to their places; `batch_names` in `new`
     between places      `redelivery` and, after a crash, `sweep`
+    errors              `disk_errors`: whether one concerns a message, a queue, or all
 
 `spark` has what only Spark's source and sink use. What a request asks for belongs in `mq.store`,
 a file call by itself in `mq.disk`; HTTP and asyncio do not belong in here.

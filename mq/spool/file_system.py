@@ -14,6 +14,7 @@ from pathlib import Path
 from mq.config import SECOND_NS
 from mq.disk.files import Files
 from mq.lifecycle import Folder
+from mq.spool.disk_errors import NO_ROOM
 from mq.spool.folders import Spool
 from mq.spool.locks import require_locks
 from mq.spool.message.seal import SEAL_ATTRIBUTE
@@ -27,8 +28,6 @@ _NETWORK = {"9p", "afs", "beegfs", "ceph", "cifs", "gfs2", "glusterfs", "gpfs", 
             "nfs4", "ocfs2", "smb3", "virtiofs"}  # fmt: skip
 _TEMPORARY = ("/tmp", "/var/tmp")
 """What a system may empty, except for other file systems mounted there: see tmpfiles.d(5)."""
-NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
-"""The disk or a quota has no block or inode left."""
 
 _AHEAD_NS = SECOND_NS
 """A file server whose clock is further ahead than this is warned of."""

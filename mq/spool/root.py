@@ -14,7 +14,8 @@ from pathlib import Path
 from mq.disk.files import HIDDEN, Files
 from mq.errors import ExitCode, StartRefused
 from mq.lifecycle import FIXED_FOLDERS, Actor, Folder
-from mq.spool.file_system import NO_ROOM, FileSystem, measure_file_system
+from mq.spool.disk_errors import NO_ROOM
+from mq.spool.file_system import FileSystem, measure_file_system
 from mq.spool.folders import Spool, sticky
 from mq.spool.root_format import FORMAT_FILE, refuse_unknown_format, write_format
 

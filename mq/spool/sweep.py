@@ -22,16 +22,10 @@ from mq.errors import MQError
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, parse_file_name, queue_path
 from mq.spool.batch_names import BatchName, parse_batch_name
+from mq.spool.disk_errors import FAULTS_OF_ONE_MESSAGE
 from mq.spool.folders import DELETING_SUFFIX, Spool
 from mq.spool.message.fresh_copy import FreshCopy, copy_message
-from mq.spool.message.held import (
-    FAULTS_OF_ONE_MESSAGE,
-    Held,
-    Lost,
-    fails_its_seal,
-    hold,
-    set_aside,
-)
+from mq.spool.message.held import Held, Lost, fails_its_seal, hold, set_aside
 from mq.spool.message.seal import is_stamped_ahead
 from mq.spool.message.second_names import finish_move
 from mq.spool.queue.purged import close_abandoned

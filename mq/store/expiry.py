@@ -19,8 +19,9 @@ from mq.config import SECOND_NS
 from mq.disk.libc import birth_ns
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, is_queue_name, queue_path
+from mq.spool.disk_errors import FAULTS_OF_ONE_MESSAGE
 from mq.spool.file_system import file_system_ns
-from mq.spool.message.held import FAULTS_OF_ONE_MESSAGE, Held, Lost, hold_in
+from mq.spool.message.held import Held, Lost, hold_in
 from mq.spool.message.seal import published_ns
 from mq.spool.queue.queue_settings import QueueSettings
 from mq.store.context import Workspace

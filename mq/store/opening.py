@@ -22,10 +22,10 @@ from mq.disk.files import Files
 from mq.errors import ExitCode, StartRefused
 from mq.lifecycle import Folder
 from mq.names import QueueName, ServerIds, is_message_id, is_queue_name, is_server_id
+from mq.spool.disk_errors import FAULTS_OF_ONE_QUEUE
 from mq.spool.folders import Spool
 from mq.spool.message.held import seal_at
 from mq.spool.network_files import files_for
-from mq.spool.queue.listing import FAULTS_OF_ONE_QUEUE
 from mq.spool.queue.settings_file import SETTINGS_FILE
 from mq.spool.root import open_root
 from mq.spool.sweep import Sweeper

@@ -7,7 +7,7 @@ from mq.commit.operation import InWorker, Operation
 from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder, PurgeScope
 from mq.names import QueueName
-from mq.spool.file_system import NO_ROOM
+from mq.spool.disk_errors import NO_ROOM
 from mq.spool.queue.leftovers import Leftovers
 from mq.spool.queue.purging import Purge
 from mq.store.context import Workspace, no_queue, not_there

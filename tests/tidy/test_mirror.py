@@ -87,6 +87,7 @@ ELSEWHERE = {
     "spool/message/test_held.py": "mq/spool/message/seal",
     "spool/test_moves.py": "mq/spool/folders",
     "spool/test_network_files.py": "mq/disk/byte_locks",
+    "spool/test_planted.py": "mq/spool/disk_errors",
     "sqs/test_cli.py": "mq_sqs/server",
     "mover/test_two_roots.py": "mq_mover/folders",
     "sqs/fifo/test_in_flight.py": "mq/store/background",

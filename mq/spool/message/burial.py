@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from mq.disk.files import Files
 from mq.names import QueueName, is_dead_reason, is_fifo, is_queue_name
-from mq.spool.file_system import NO_ROOM
+from mq.spool.disk_errors import NO_ROOM
 
 DEAD_ATTRIBUTE = "user.mq.dead"
 

@@ -21,7 +21,7 @@ from contextlib import ExitStack, suppress
 from mq.config import CHUNK_BYTES
 from mq.disk.files import HIDDEN, LACKS_RENAME_FLAGS
 from mq.lifecycle import Folder
-from mq.spool.file_system import NO_ROOM
+from mq.spool.disk_errors import NO_ROOM
 from mq.spool.folders import Spool
 from mq.spool.message.held import Held
 

@@ -17,6 +17,7 @@ from typing import NamedTuple, Self
 from mq.disk.files import Files
 from mq.disk.status import AnyStatus
 from mq.lifecycle import Folder
+from mq.spool.disk_errors import NO_MESSAGE
 from mq.spool.folders import Spool
 from mq.spool.message.burial import DEAD_ATTRIBUTE
 from mq.spool.message.checksum import measure
@@ -29,20 +30,7 @@ from mq.spool.message.seal import (
 )
 from mq.spool.message.trailer import Content, read_long, split
 
-FAULTS_OF_ONE_MESSAGE = {
-    errno.EACCES,  # It is a file that another user put there.
-    errno.EPERM,
-    errno.EEXIST,  # `delay` has another file of that name, and no move replaces a file.
-    errno.EBUSY,  # A person has mounted something on it.
-    errno.EBADMSG,  # The file system found its own metadata damaged.
-    errno.EUCLEAN,
-}
-"""Errors that concern one file alone. All others concern the disk."""
-
 NO_FD = -1
-
-NO_MESSAGE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO}
-"""Errors of opening what is gone or not a regular file."""
 
 
 class Lost(Enum):

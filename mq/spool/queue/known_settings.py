@@ -11,7 +11,7 @@ from typing import NamedTuple
 from mq.disk.files import Files
 from mq.lifecycle import Folder
 from mq.names import QueueName
-from mq.spool.message.held import FAULTS_OF_ONE_MESSAGE
+from mq.spool.disk_errors import FAULTS_OF_ONE_MESSAGE
 from mq.spool.message.seal import unless_unreadable
 from mq.spool.open_queues import OpenQueue, OpenQueues
 from mq.spool.queue.queue_settings import NO_SETTINGS, QueueSettings

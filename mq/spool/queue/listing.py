@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import time
 from collections.abc import Collection, Iterable, Sequence
@@ -26,10 +25,6 @@ from mq.spool.folders import Spool
 from mq.spool.message.held import seal_at
 from mq.spool.message.seal import published_ns
 from mq.spool.queue.finder import ON_ITS_WAY
-
-FAULTS_OF_ONE_QUEUE = {errno.EACCES, errno.EPERM, errno.EIO, errno.EBADMSG, errno.EUCLEAN}
-"""Errors of opening or listing the folder of a queue that keep no other queue from its messages: it
-is another user's, or the file system cannot read it."""
 
 UNREADABLE_NS = 0
 """When a message counts as published whose file cannot be read."""

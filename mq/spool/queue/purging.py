@@ -23,8 +23,8 @@ from contextlib import ExitStack, contextmanager
 from mq.config import PURGE_LOCK_SECONDS
 from mq.lifecycle import Folder, PurgeScope
 from mq.names import QueueName, is_message_id
+from mq.spool.disk_errors import FAULTS_OF_ONE_MESSAGE
 from mq.spool.folders import Spool
-from mq.spool.message.held import FAULTS_OF_ONE_MESSAGE
 from mq.spool.moves import OpenFolder
 from mq.spool.queue.fresh_folder import bring_back, put_in_place, strays_among
 from mq.spool.queue.purged import OpenPart, close_part, open_part

@@ -18,8 +18,9 @@ from mq.commit.operation import Operation
 from mq.errors import IdTaken, InvalidRequest, MQError
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, order_key, queue_path
+from mq.spool.disk_errors import FAULTS_OF_ONE_MESSAGE
 from mq.spool.message.burial import DEAD_ATTRIBUTE, change_burial
-from mq.spool.message.held import FAULTS_OF_ONE_MESSAGE, Held, Lost, hold_in
+from mq.spool.message.held import Held, Lost, hold_in
 from mq.spool.message.seal import NO_LEASE
 from mq.store.context import Workspace, refuse_fifo
 from mq.store.holding import once_unlocked

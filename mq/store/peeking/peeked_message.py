@@ -11,9 +11,10 @@ from mq.disk.files import Files
 from mq.lifecycle import Folder, State
 from mq.names import MessageId, QueueName, file_name, queue_path
 from mq.properties import NO_PROPERTIES, Properties
+from mq.spool.disk_errors import FAULTS_OF_ONE_MESSAGE
 from mq.spool.folders import Spool
 from mq.spool.message.burial import Burial, burial_in
-from mq.spool.message.held import FAULTS_OF_ONE_MESSAGE, NO_FD, Opened, look_at
+from mq.spool.message.held import NO_FD, Opened, look_at
 from mq.spool.message.seal import NO_LEASE, due_ns, state_in
 from mq.spool.message.trailer import read_long, split
 from mq.store.answer_memory import MAX_BODIES_BYTES, Share

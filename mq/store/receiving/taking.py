@@ -14,7 +14,8 @@ from mq.disk.status import SIZE, Status
 from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
-from mq.spool.message.held import FAULTS_OF_ONE_MESSAGE, NO_FD, Held, Lost
+from mq.spool.disk_errors import FAULTS_OF_ONE_MESSAGE
+from mq.spool.message.held import NO_FD, Held, Lost
 from mq.spool.message.opening import lost_in, opened_by, reading, readings
 from mq.spool.message.seal import SEAL_ATTRIBUTE, round_up
 from mq.store.answer_memory import AnswerRoom
