@@ -5,10 +5,10 @@
                         `network_files` changes files where other hosts work too
     its folders         `folders` holds them open, `open_queues` those of the queues; `moves` asks
                         the table before each move; `watch` hears of changes
-    a message           `message`: its lock, and what its file says
+    a message           `message`: its lock, and what its file says; `finder` finds it by its id
     a queue             `queue`: made, deleted, looked into, emptied; its settings
     sets of messages    `sets`, which `rolling` brings to their places; `batch_names` in `new`
-    between places      `redelivery` and, after a crash, `sweep`
+    between places      `redelivery` and, after a crash, `sweep`; `leftovers` of one queue
     errors              `disk_errors`: whether one concerns a message, a queue, or all
 
 `spark` has what only Spark's source and sink use. What a request asks for belongs in `mq.store`,

@@ -12,12 +12,12 @@ import structlog
 from mq.disk.files import Files
 from mq.lifecycle import Folder
 from mq.names import QueueName, file_name, parse_file_name
+from mq.spool.finder import is_taken
 from mq.spool.locks import lock_names_in
 from mq.spool.message.burial import bury
 from mq.spool.message.held import Held
 from mq.spool.moves import Moves, OpenFolder
 from mq.spool.open_queues import OpenQueues
-from mq.spool.queue.finder import is_taken
 from mq.spool.queue.queue_settings import NO_DEAD_LETTERS, DeadLetterRule
 from mq.spool.queue.queues import Made, has_queue, make_queue
 

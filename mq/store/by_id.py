@@ -11,10 +11,10 @@ from mq.commit.operation import Operation
 from mq.errors import LeaseMismatch
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name
+from mq.spool.finder import sealed_batches
 from mq.spool.message.held import Held, Lost, hold_in
 from mq.spool.message.opening import OpenedMessage
 from mq.spool.message.seal import NO_LEASE
-from mq.spool.queue.finder import sealed_batches
 from mq.store import settings
 from mq.store.context import Workspace, no_message, refuse_fifo
 from mq.store.expiry import expire_held

@@ -8,7 +8,7 @@ from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder, PurgeScope
 from mq.names import QueueName
 from mq.spool.disk_errors import NO_ROOM
-from mq.spool.queue.leftovers import Leftovers
+from mq.spool.leftovers import Leftovers
 from mq.spool.queue.purging import Purge
 from mq.store.context import Workspace, no_queue, not_there
 from mq.store.patience import with_delivery

@@ -10,9 +10,9 @@ import pytest
 import vsqs
 from mq import fsck, kombu
 from mq.daemon import sockets
-from mq.spool import abilities, locks, network_files, redelivery, rolling, root, sweep
+from mq.spool import abilities, leftovers, locks, network_files, redelivery, rolling, root, sweep
 from mq.spool.message import fresh_copy
-from mq.spool.queue import fresh_folder, leftovers, prepared, purged, purging, queues, settings_file
+from mq.spool.queue import fresh_folder, prepared, purged, purging, queues, settings_file
 from mq.spool.spark import claiming, claims, jobs, staging, transactions
 from mq.store import answer_memory, by_id, expiry, probe, release, visibility
 from mq.store.moving import move

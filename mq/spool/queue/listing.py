@@ -24,7 +24,10 @@ from mq.names import (
 from mq.spool.folders import Spool
 from mq.spool.message.held import seal_at
 from mq.spool.message.seal import published_ns
-from mq.spool.queue.finder import ON_ITS_WAY
+
+ON_ITS_WAY = 3
+"""How often `queues` and `delay` are looked at in turn. A receive and a redelivery may pass between
+two looks, again and again."""
 
 UNREADABLE_NS = 0
 """When a message counts as published whose file cannot be read."""

@@ -14,8 +14,8 @@ from mq.disk.file_work import FileCalls, FileWork
 from mq.errors import MessageNotFound, QueueNotFound
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
+from mq.spool.finder import sealed_batches
 from mq.spool.message.second_names import other_queue, removed_with_two_names
-from mq.spool.queue.finder import sealed_batches
 from mq.store.context import Workspace, no_message, not_there
 from mq.store.holding import work_once_unlocked
 

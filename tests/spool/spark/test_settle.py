@@ -14,8 +14,8 @@ import pytest
 from mq.disk.calls import CHAINS_AT_ONCE
 from mq.disk.files import Files
 from mq.names import MessageId
+from mq.spool.finder import Finder
 from mq.spool.folders import Spool
-from mq.spool.queue.finder import Finder
 from mq.spool.queue.queue_birth import MADE_ATTRIBUTE
 from mq.spool.spark.claims import Group
 from mq.spool.spark.finished import DoneBatches

@@ -14,6 +14,7 @@ from mq.spool.batch_names import parse_batch_name
 from mq.spool.disk_errors import NO_MESSAGE
 from mq.spool.folders import Spool
 from mq.spool.message.burial import DEAD_ATTRIBUTE, burial_in
+from mq.spool.queue.listing import ON_ITS_WAY
 from mq.spool.queue.purged import PURGED_SUFFIX, places_in
 from mq.spool.sets import OPEN_SUFFIX
 from mq.spool.spark.finished import CLAIMS, DoneBatches, folders_in
@@ -25,11 +26,6 @@ class _Stage(NamedTuple):
 
     heads: list[str] | Callable[[MessageId], Iterable[str]]
     dead: QueueName | None = None
-
-
-ON_ITS_WAY = 3
-"""How often `queues` and `delay` are looked at in turn. A receive and a redelivery may pass between
-two looks, again and again."""
 
 
 class Finder:

@@ -11,9 +11,9 @@ import pytest
 from mq.disk.files import Files
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
+from mq.spool.finder import Finder, is_taken, queue_of_path
 from mq.spool.folders import Spool
 from mq.spool.message.burial import DEAD_ATTRIBUTE
-from mq.spool.queue.finder import Finder, is_taken, queue_of_path
 from mq.spool.spark.finished import DoneBatches
 
 ORDERS, DEAD = QueueName("orders"), QueueName("orders.dead")
