@@ -4,7 +4,7 @@ Everything that several processes do to one root rests on three kinds of locks: 
 which a process takes before it touches a message; `flock` of a folder, for queues and sets; and the
 lock of one byte of the file `format`, for names that lead to no file: producers' own ids, changes
 of settings, and whatever else a gateway locks. Receives lock other bytes of it as a hint to each
-other (`mq.store.receiving.reservations`).
+other (`mq.store.reservations`).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@
     between queues          `moving`
     what is remembered      `index`; `indexing` reads it from the folders
     requests together       `joint`
-    limits and locks        `answer_memory`, `patience`, `holding`
+    limits and locks        `answer_memory`, `patience`, `holding`, `reservations`
 
 Most are operations (`mq.commit.operation`): file calls, and a `yield` for what they need. A server
 runs them one at a time, so among themselves they need no lock; other processes are kept out by the

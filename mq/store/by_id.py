@@ -22,7 +22,8 @@ from mq.store.holding import once_unlocked
 from mq.store.patience import with_message
 from mq.store.place import Place, place_in
 from mq.store.receiving.lease import begin_lease, keep_lease, take_held
-from mq.store.receiving.receive import check_bodies, give_back, taken_from
+from mq.store.receiving.put_back import give_back
+from mq.store.receiving.receive import check_bodies, taken_from
 from mq.store.receiving.received_message import Received
 from mq.store.release import end_lease, release_held
 

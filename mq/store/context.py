@@ -33,7 +33,7 @@ from mq.store.hidden_counts import HiddenCounts
 from mq.store.index.hidden_index import HiddenIndex
 from mq.store.index.ready_queue import ReadyQueue
 from mq.store.index.ready_queues import ReadyQueues
-from mq.store.receiving.reservations import Reservations
+from mq.store.reservations import Reservations
 
 
 class Workspace:

@@ -189,7 +189,8 @@ class Store:
     ) -> Received:
         """Take that message, or prolong its lease under a guard; see `mq.store.by_id`. Raises
         QueueNotFound, MessageNotFound, LeaseMismatch, StoreUnavailable."""
-        return await self._receives.take(queue, message_id, _ns(visibility_seconds), guard)
+        taking = by_id.take(self._work, queue, message_id, _ns(visibility_seconds), guard)
+        return await self._receives.take(taking)
 
     async def release_by_id(
         self, queue: QueueName, message_id: MessageId, guard: by_id.Guard | None = None

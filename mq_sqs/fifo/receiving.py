@@ -13,13 +13,8 @@ from mq.store.context import Workspace
 from mq.store.expiry import expire_some, expiring
 from mq.store.indexing import MAX_LISTINGS, listing
 from mq.store.receiving.oldest import PASSED, Ask
-from mq.store.receiving.receive import (
-    ReceivedOrBusy,
-    check_bodies,
-    close_all,
-    give_back,
-    taken_from,
-)
+from mq.store.receiving.put_back import give_back
+from mq.store.receiving.receive import ReceivedOrBusy, check_bodies, close_all, taken_from
 from mq.store.receiving.received_message import Received
 from mq.store.receiving.taking import Taker
 from mq.store.settings import visibility_ns

@@ -14,10 +14,10 @@ from mq.spool import abilities, leftovers, locks, network_files, redelivery, rol
 from mq.spool.message import fresh_copy
 from mq.spool.queue import fresh_folder, prepared, purged, purging, queues, settings_file
 from mq.spool.spark import claiming, claims, jobs, staging, transactions
-from mq.store import answer_memory, by_id, expiry, probe, release, visibility
+from mq.store import answer_memory, by_id, expiry, probe, reservations, visibility
 from mq.store.moving import move
 from mq.store.publishing import batch, delivering, filling, own_id, publish, publish_each, twins
-from mq.store.receiving import lease, lease_each, receive, reservations, taking
+from mq.store.receiving import lease, lease_each, put_back, receive, taking
 from mq.store.removing import remove, remove_many, remove_under_lease
 from mq.web import downloads
 from mq_mover import mover
@@ -70,8 +70,8 @@ NEEDED = {
     at(receive.lease_some, "lock_shared"): "receive while deleting",
     at(lease_each._take, "lock"): "two receivers of two queues",
     at(lease_each._find, "lock_shared"): "receive together while deleting",
-    at(release.put_back, "lock"): "put back late",
-    at(release._uncount, "lock"): "put back what is back",
+    at(put_back.put_back, "lock"): "put back late",
+    at(put_back._uncount, "lock"): "put back what is back",
     at(remove.move_on, "lock_shared"): "remove while deleting",
     at(remove_under_lease.LeasedRemover.remove, "lock"): "remove late",
     at(remove_under_lease.LeasedRemover.remove, "lock_shared"): "remove while its id comes again",
@@ -115,7 +115,7 @@ NOT_RUN_HERE = {
     name_of(answer_memory): "holds memory, of no file",
     name_of(downloads._let_go): "holds memory, of no file",
     name_of(move): "moves between queues: tests/store/moving/test_move_races.py",
-    name_of(reservations): "a hint to other servers: tests/store/receiving/test_reservations.py",
+    name_of(reservations): "a hint to other servers: tests/store/test_reservations.py",
     name_of(probe.probe): "if a sweep discards the probe it fails, and is asked again",
     name_of(settings_file): "settings of a queue: tests/spool/queue/test_settings_file.py",
     name_of(expiry): "messages that expire: tests/store/test_expiry.py",

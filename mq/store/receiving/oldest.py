@@ -17,9 +17,9 @@ from mq.spool.message.held import Lost
 from mq.store.answer_memory import AnswerRoom, Share
 from mq.store.context import Workspace
 from mq.store.index.ready_queue import ReadyQueue
+from mq.store.receiving.put_back import give_back
 from mq.store.receiving.received_message import Received
 from mq.store.receiving.taking import Taken, Taker
-from mq.store.release import put_back_or_log
 
 log = structlog.get_logger(__name__)
 
@@ -74,7 +74,7 @@ def take_one(
             if isinstance(outcome, Received):
                 if not ready.is_behind_kept(message_id, outcome.published_ns):
                     return [outcome], was_busy
-                _give_back(work, outcome)
+                give_back(work, [outcome])
                 continue
             was_busy = was_busy or outcome is Lost.BUSY
             if outcome in PASSED or came_again:
@@ -154,14 +154,8 @@ def taken_in_order(work: Workspace, outcomes: Sequence[Taken | Exception]) -> li
     if len(taken) == len(outcomes) or all(map(_may_pass, outcomes)):
         return taken
     before = sum([isinstance(each, Received) for each in takewhile(_may_pass, outcomes)])
-    for each in taken[before:]:
-        _give_back(work, each)
+    give_back(work, taken[before:])
     return taken[:before]
-
-
-def _give_back(work: Workspace, received: Received) -> None:
-    received.close(work.files)
-    put_back_or_log(work, received)
 
 
 def _may_pass(outcome: object) -> bool:

@@ -18,8 +18,8 @@ from mq.store.holding import hold
 from mq.store.indexing import MAX_LISTINGS, listing
 from mq.store.receiving.lease import check_large, set_aside_leased
 from mq.store.receiving.oldest import Ask, take_one, take_some
+from mq.store.receiving.put_back import give_back
 from mq.store.receiving.received_message import BODY, VISIBLE_NS, Received
-from mq.store.release import put_back_or_log
 from mq.store.settings import visibility_ns
 
 _MAX_LATE = 10
@@ -142,13 +142,6 @@ def check_bodies(work: Workspace, taken: list[Received]) -> Operation[list[Recei
         give_back(work, good)
         raise
     return drop_late(work, good)
-
-
-def give_back(work: Workspace, taken: Sequence[Received]) -> None:
-    """Close messages, and put them back."""
-    for each in taken:
-        each.close(work.files)
-        put_back_or_log(work, each)
 
 
 def close_all(work: Workspace, taken: Sequence[Received]) -> None:

@@ -11,18 +11,16 @@ import structlog
 from mq.commit.committer import Committer
 from mq.commit.operation import Done, Operation
 from mq.errors import QueueNotFound, StoreUnavailable
-from mq.names import MessageId, QueueName
+from mq.names import QueueName
 from mq.spool.message.held import Lost
-from mq.store import by_id
-from mq.store.by_id import Guard
 from mq.store.context import Workspace
 from mq.store.receiving.joint_receives import JointReceives
 from mq.store.receiving.oldest import Ask
+from mq.store.receiving.put_back import put_back, put_back_or_log
 from mq.store.receiving.receive import ReceivedOrBusy, receive_some
 from mq.store.receiving.received_message import Received
 from mq.store.receiving.waiting import Waiter
 from mq.store.receiving.watching import Watching
-from mq.store.release import put_back, put_back_or_log
 
 log = structlog.get_logger(__name__)
 
@@ -144,19 +142,10 @@ class Receives:
             lambda taken: self.give_back(taken if isinstance(taken, list) else ()),
         )
 
-    async def take(
-        self,
-        queue: QueueName,
-        message_id: MessageId,
-        visibility_ns: int | None,
-        guard: Guard | None,
-    ) -> Received:
-        """Take that message; see `mq.store.by_id`. If the caller is cancelled, the message is as it
-        was before. Raises QueueNotFound, MessageNotFound, LeaseMismatch, StoreUnavailable."""
-        return await self._committer.run(
-            by_id.take(self._work, queue, message_id, visibility_ns, guard),
-            lambda received: self.give_back([received]),
-        )
+    async def take(self, taking: Operation[Received]) -> Received:
+        """Take a certain message. If the caller is cancelled, the message is as it was before.
+        Raises what `taking` raises."""
+        return await self._committer.run(taking, lambda received: self.give_back([received]))
 
     async def put_back(self, received: Received) -> None:
         """Put back a message that its receiver never got. This never raises, because the lease ends

@@ -12,7 +12,7 @@ from mq.disk.files import Files
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, order_key
 from mq.spool.message.seal import SEAL_ATTRIBUTE, Seal
-from mq.store.receiving.reservations import Reservations
+from mq.store.reservations import Reservations
 
 
 class Seen(NamedTuple):

@@ -19,8 +19,8 @@ from mq.names import MessageId, QueueName
 from mq.spool.message.held import Lost
 from mq.store.answer_memory import AnswerRoom
 from mq.store.receiving.received_message import Received
-from mq.store.receiving.reservations import Reservations
 from mq.store.receiving.taking import Taken, Taker
+from mq.store.reservations import Reservations
 from tests.support.faults import WatchedFiles
 from tests.support.messages import names_in, seal_of, sealed_with, write_message
 from tests.support.native import count_open

@@ -13,10 +13,10 @@ import pytest
 from mq.disk.files import Files
 from mq.names import MessageId, QueueName
 from mq.spool.root_format import FORMAT_FILE
+from mq.store import reservations
 from mq.store.context import Workspace
-from mq.store.receiving import reservations
 from mq.store.receiving.oldest import next_some
-from mq.store.receiving.reservations import Reservations
+from mq.store.reservations import Reservations
 from tests.support.faults import raising
 from tests.support.messages import new_id
 from tests.support.stores import LONG_SECONDS, ORDERS, publish, receive, store_on
