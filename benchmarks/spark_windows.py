@@ -32,7 +32,7 @@ from servers import serving
 from mq.client import Client, Message, NewMessage
 from mq.disk.files import Files
 from mq.names import QueueName
-from pyspark_mq.by_url.addresses import Addresses
+from pyspark_mq.addresses import Addresses
 from pyspark_mq.by_url.committed import Committed
 from pyspark_mq.by_url.forward import Forwarder
 from pyspark_mq.by_url.intake import Intake

@@ -2,7 +2,8 @@
 
     spark.read.format("mq").option("root", "/srv/mq").option("queue", "orders").load()
 
-    what Spark asks first   `source`; `options`, with `option_values`; `queue_patterns`
+    what Spark asks first   `source`; `options`, with `option_values`; `queue_patterns`;
+                            `addresses` of servers
     reading                 `batch_read`, `stream_read`, `read_columns`; `backlog`: what waits;
                             `balance`: the shares of tasks; `driver`: claims, with helpers in
                             `claimers`

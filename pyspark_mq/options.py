@@ -11,7 +11,7 @@ from pathlib import Path
 
 from mq.config import CLIENT_RETRY_SECONDS, MAX_VISIBILITY_SECONDS
 from mq.names import is_fifo
-from pyspark_mq.by_url.addresses import LEASE_SECONDS, Addresses
+from pyspark_mq.addresses import LEASE_SECONDS, Addresses
 from pyspark_mq.option_values import (
     BadOption,
     parse_choice,

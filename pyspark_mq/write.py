@@ -40,7 +40,7 @@ from mq.spool.root import visit_root
 from mq.spool.spark.jobs import is_committed, last_committed
 from mq.spool.spark.staging import Attempt, StagedMessage
 from mq.spool.spark.transactions import commit, give_up_attempts, sweep_transactions
-from pyspark_mq.by_url.addresses import Addresses
+from pyspark_mq.addresses import Addresses
 from pyspark_mq.by_url.staging import make_staged_queue, open_staging
 from pyspark_mq.option_values import BadOption
 from pyspark_mq.options import Options

@@ -13,7 +13,7 @@ from mq.client import Client, MessageNotFound, Peeked, QueueNotFound
 from mq.client.messages import PeekedState
 from mq.config import MAX_ANSWER_MESSAGES, MAX_SPARK_MESSAGE_BYTES
 from mq.names import DEAD_SUFFIX
-from pyspark_mq.by_url.addresses import Addresses
+from pyspark_mq.addresses import Addresses
 from pyspark_mq.by_url.servers import ServerChoice
 from pyspark_mq.options import Options
 from pyspark_mq.portable import Portable

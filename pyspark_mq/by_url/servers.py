@@ -20,7 +20,7 @@ from mq.client import (
 )
 from mq.client.retries import asked_pause_seconds
 from mq.config import CLIENT_BACKOFF_SECONDS
-from pyspark_mq.by_url.addresses import Addresses
+from pyspark_mq.addresses import Addresses
 from pyspark_mq.option_values import BadOption
 
 T = TypeVar("T")

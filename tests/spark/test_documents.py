@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mq.config import CLIENT_RETRY_SECONDS
-from pyspark_mq.by_url.addresses import LEASE_SECONDS
+from pyspark_mq.addresses import LEASE_SECONDS
 from pyspark_mq.options import (
     BATCH_READ,
     BATCH_WRITE,

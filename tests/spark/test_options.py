@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pyspark_mq.by_url.addresses import Addresses
+from pyspark_mq.addresses import Addresses
 from pyspark_mq.option_values import BadOption
 from pyspark_mq.options import (
     BATCH_READ,

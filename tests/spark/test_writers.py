@@ -19,7 +19,7 @@ from mq.lifecycle import Actor
 from mq.names import QueueName
 from mq.spool.root import visit_root
 from mq.spool.spark.staging import Attempt, StagedMessage
-from pyspark_mq.by_url.addresses import Addresses
+from pyspark_mq.addresses import Addresses
 from pyspark_mq.options import BATCH_WRITE, STREAM_WRITE, Options, parse_options
 from pyspark_mq.write import BatchWriter, NotBrought, Staged, StreamWriter, commit_staged
 from tests.support.faults import raising

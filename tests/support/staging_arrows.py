@@ -12,7 +12,7 @@ from mq.client import Client, Message
 from mq.client.messages import Delivery
 from mq.disk.files import Files
 from mq.lifecycle import Actor, Folder
-from pyspark_mq.by_url.addresses import Addresses
+from pyspark_mq.addresses import Addresses
 from pyspark_mq.by_url.committed import Committed
 from pyspark_mq.by_url.forward import Forwarder
 from pyspark_mq.by_url.intake import Intake

@@ -76,7 +76,7 @@ ELSEWHERE = {
     "spark/pipeline/test_odd_input.py": "pyspark_mq/pipeline/json_texts",
     "spark/pipeline/test_killed_commands.py": "pyspark_mq/pipeline/session",
     "spark/pipeline/lake/test_lake.py": "pyspark_mq/pipeline/lake/folder",
-    "spark/test_options.py": "pyspark_mq/by_url/addresses pyspark_mq/option_values",
+    "spark/test_options.py": "pyspark_mq/addresses pyspark_mq/option_values",
     "spark/test_batch_read.py": "pyspark_mq/balance",
     "spark/test_stream_read.py": "pyspark_mq/source",
     "spool/spark/test_claims.py": "mq/spool/spark/marker_files",

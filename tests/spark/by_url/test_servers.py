@@ -18,7 +18,7 @@ from mq.client import (
     UnexpectedAnswer,
 )
 from mq.config import CLIENT_BACKOFF_SECONDS
-from pyspark_mq.by_url.addresses import Addresses
+from pyspark_mq.addresses import Addresses
 from pyspark_mq.by_url.servers import ServerChoice
 from pyspark_mq.option_values import BadOption
 
