@@ -20,7 +20,7 @@ from pathlib import Path
 
 import click
 
-from mq.names import MessageIds
+from mq.ids import MessageIds
 
 _YEAR_SECONDS = 365 * 86_400
 _IDLE_SECONDS = 20

@@ -23,7 +23,8 @@ from pathlib import Path
 import click
 
 from mq.config import ServerConfig
-from mq.names import MessageIds, QueueName
+from mq.ids import MessageIds
+from mq.names import QueueName
 from mq.store.opening import open_store
 from mq.store.publishing.publish import Draft
 from mq.store.store import Store

@@ -38,7 +38,7 @@ from servers import Target, serving
 import pyspark_mq
 from mq.config import ServerConfig
 from mq.disk.files import Files
-from mq.names import MessageIds
+from mq.ids import MessageIds
 from mq.spool.message.seal import SEAL_ATTRIBUTE
 from mq.spool.root import open_root
 

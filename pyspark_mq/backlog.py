@@ -7,16 +7,9 @@ import heapq
 from collections.abc import Iterator
 from itertools import chain, islice, repeat
 
+from mq.ids import id_of_key, order_key
 from mq.lifecycle import Folder
-from mq.names import (
-    MessageId,
-    QueueName,
-    id_of_key,
-    is_fifo,
-    is_message_id,
-    is_queue_name,
-    order_key,
-)
+from mq.names import MessageId, QueueName, is_fifo, is_message_id, is_queue_name
 from mq.spool.folders import Spool
 from mq.spool.queue.listing import key_of, list_queue
 from pyspark_mq.queue_patterns import match_queues

@@ -10,7 +10,8 @@ from email.utils import parsedate_to_datetime
 
 from mq.client.forking import start_anew_in_children
 from mq.config import SECOND_NS
-from mq.names import MessageId, MessageIds
+from mq.ids import MessageIds
+from mq.names import MessageId
 
 CLOCK_SKEW_SECONDS = 2.0
 """If the clocks differ by more, the ids that a client makes follow the server's clock."""

@@ -19,8 +19,9 @@ from mq.errors import (
     QueueNotFound,
     StoreUnavailable,
 )
+from mq.ids import ServerIds
 from mq.lifecycle import Folder
-from mq.names import MessageId, QueueName, ServerIds, is_fifo
+from mq.names import MessageId, QueueName, is_fifo
 from mq.spool.folders import Spool
 from mq.spool.message.seal import Leases
 from mq.spool.queue.known_settings import KnownSettings

@@ -20,8 +20,9 @@ from mq.commit.memory import MemoryCommitter
 from mq.config import ServerConfig
 from mq.disk.files import Files
 from mq.errors import ExitCode, StartRefused
+from mq.ids import ServerIds, is_server_id
 from mq.lifecycle import Folder
-from mq.names import QueueName, ServerIds, is_message_id, is_queue_name, is_server_id
+from mq.names import QueueName, is_message_id, is_queue_name
 from mq.spool.disk_errors import FAULTS_OF_ONE_QUEUE
 from mq.spool.folders import Spool
 from mq.spool.message.held import seal_at

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from mq.ids import is_server_id, order_key
 from mq.lifecycle import Folder
-from mq.names import MessageId, QueueName, is_fifo, is_server_id, order_key
+from mq.names import MessageId, QueueName, is_fifo
 from mq.spool.folders import Spool
 from mq.spool.message.burial import origin_of
 from mq.spool.message.held import Opened

@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from itertools import islice
 
 from mq.config import DEDUPLICATION_SECONDS, SECOND_NS
-from mq.names import MessageId, QueueName, id_of_key
+from mq.ids import id_of_key
+from mq.names import MessageId, QueueName
 from mq.spool.queue.queue_settings import QueueSettings
 from mq.store.context import Workspace
 from mq.store.index.ready_queue import ReadyQueue

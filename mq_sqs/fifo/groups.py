@@ -4,7 +4,7 @@ A message is ready, or hidden: leased, or not there yet (delayed, or on its way)
 a group is leased, no other one of that group is received; while one is not there yet, none behind
 it. Of the groups that have a message to receive, the one whose message is oldest comes first.
 
-A key is a message's place in the order (`mq.names.order_key`). Each step takes the time of a heap.
+A key is a message's place in the order (`mq.ids.order_key`). Each step takes the time of a heap.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import heapq
 from enum import Enum
 
-from mq.names import id_of_key
+from mq.ids import id_of_key
 
 _SPARE = 64
 

@@ -9,16 +9,9 @@ from itertools import repeat
 from typing import NamedTuple, TypeVar
 
 from mq.errors import StoreUnavailable
+from mq.ids import id_of_key, order_key
 from mq.lifecycle import Folder
-from mq.names import (
-    MessageId,
-    QueueName,
-    file_name,
-    id_of_key,
-    order_key,
-    parse_file_name,
-    queue_path,
-)
+from mq.names import MessageId, QueueName, file_name, parse_file_name, queue_path
 from mq.properties import Properties
 from mq.spool.disk_errors import FAULTS_OF_ONE_MESSAGE
 from mq.spool.folders import Spool

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from mq.commit.operation import Operation, Pause
 from mq.errors import IdTaken, StoreUnavailable
+from mq.ids import id_of_key
 from mq.lifecycle import Folder
-from mq.names import MessageId, QueueName, id_of_key, is_fifo, queue_path
+from mq.names import MessageId, QueueName, is_fifo, queue_path
 from mq.spool.message.burial import burial_of
 from mq.spool.message.held import look_at
 from mq.store.context import Workspace

@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterable
 
-from mq.names import is_server_id
+from mq.ids import is_server_id
 from mq.spool.queue.queue_settings import QueueSettings
 from mq_sqs.faults import INVALID_PARAMETER_VALUE, SQSError, missing
 from mq_sqs.fifo.attributes import is_content_based

@@ -21,8 +21,9 @@ from mq.config import SECOND_NS
 from mq.disk.calls import Chain, check
 from mq.disk.file_work import FileCalls, FileWork, do_together
 from mq.errors import StoreUnavailable
+from mq.ids import Position
 from mq.lifecycle import Folder
-from mq.names import Position, QueueName, file_name
+from mq.names import QueueName, file_name
 from mq.store.context import Workspace
 from mq.store.holding import hold
 from mq.store.publishing.delivering import Linked, deliver_all, deliver_once_unlocked

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from mq.commit.operation import Operation
 from mq.disk.file_work import FileWork
-from mq.names import MessageId, QueueName, id_of_key
+from mq.ids import id_of_key
+from mq.names import MessageId, QueueName
 from mq.spool.message.held import Lost
 from mq.store.answer_memory import AnswerRoom
 from mq.store.context import Workspace

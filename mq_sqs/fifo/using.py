@@ -9,8 +9,9 @@ from functools import partial
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import InWorker, Operation, Pause, Shared
 from mq.config import DEDUPLICATION_SECONDS, SECOND_NS
+from mq.ids import id_of_key
 from mq.lifecycle import Folder
-from mq.names import MessageId, QueueName, file_name, id_of_key, queue_path
+from mq.names import MessageId, QueueName, file_name, queue_path
 from mq.spool.message.held import Lost, may_be_message
 from mq.spool.message.seal import due_ns
 from mq.spool.queue.listing import key_of

@@ -22,8 +22,9 @@ from mq.disk.calls import (
     run,
 )
 from mq.disk.status import AnyStatus, Status
+from mq.ids import id_of_key
 from mq.lifecycle import Folder
-from mq.names import MessageId, QueueName, id_of_key, parse_file_name, queue_path
+from mq.names import MessageId, QueueName, parse_file_name, queue_path
 from mq.spool.folders import Spool
 from mq.spool.message.held import Opened, content_type_of, read_content, seal_of
 from mq.spool.message.seal import SEAL_ATTRIBUTE, TYPE_ATTRIBUTE, Seal, due_ns

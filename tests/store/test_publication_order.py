@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mq.names import MessageId, MessageIds, QueueName
+from mq.ids import MessageIds
+from mq.names import MessageId, QueueName
 from mq.store.publishing.publish import Published
 from mq.store.store import Store
 from tests.support.messages import SECOND_NS

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from mq.errors import LeaseMismatch, MessageNotFound, QueueNotFound
+from mq.ids import is_server_id
 from mq.lifecycle import HIDDEN_STATES, State
-from mq.names import MessageId, QueueName, is_server_id
+from mq.names import MessageId, QueueName
 from mq.store.by_id import Guard
 from mq.store.receiving.received_message import Received
 from mq.store.store import Store

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from mq.config import ServerConfig
 from mq.disk.files import Files
-from mq.names import MessageId, QueueName, ServerIds
+from mq.ids import ServerIds
+from mq.names import MessageId, QueueName
 from mq.spool.root import open_root
 from tests.support.messages import seal_of, write_message
 

@@ -8,7 +8,8 @@ import uuid
 import zlib
 from pathlib import Path
 
-from mq.names import MessageId, ServerIds
+from mq.ids import ServerIds
+from mq.names import MessageId
 from mq.properties import NO_PROPERTIES, Properties
 from mq.spool.message.seal import SEAL_ATTRIBUTE, Seal
 from mq.spool.message.trailer import pack_trailer

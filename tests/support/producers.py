@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from mq.errors import IdTaken
-from mq.names import MessageId, QueueName, order_key
+from mq.ids import order_key
+from mq.names import MessageId, QueueName
 from mq.store.publishing.publish import Entry
 from mq.store.store import Store
 from tests.support.messages import read_seal

@@ -17,7 +17,8 @@ from mq.ctl.common_flags import everywhere, flags_of, opened, raw_option
 from mq.ctl.screen import display
 from mq.ctl.ways.access import Access, ShownMessage
 from mq.errors import CommandFailed, ExitCode, MessageNotFound
-from mq.names import MessageId, QueueName, id_of_time
+from mq.ids import id_of_time
+from mq.names import MessageId, QueueName
 
 _LOOK_SECONDS = 0.25
 """The pause between two looks at a queue where no events come."""

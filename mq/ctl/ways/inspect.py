@@ -10,14 +10,9 @@ from itertools import islice
 from mq.config import SECOND_NS
 from mq.ctl.ways.access import QueueCounts, ShownMessage
 from mq.ctl.ways.messages import peeked_message
+from mq.ids import id_of_key
 from mq.lifecycle import Folder, State
-from mq.names import (
-    MessageId,
-    QueueName,
-    id_of_key,
-    is_queue_name,
-    parse_file_name,
-)
+from mq.names import MessageId, QueueName, is_queue_name, parse_file_name
 from mq.spool.disk_errors import FAULTS_OF_ONE_QUEUE
 from mq.spool.folders import Spool
 from mq.spool.queue.hidden import keys_in_state, list_hidden

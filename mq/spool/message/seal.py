@@ -15,8 +15,8 @@ from typing import NamedTuple, TypeVar
 from mq.config import DEFAULT_CONTENT_TYPE, SECOND_NS
 from mq.disk.calls import SET_ATTRIBUTE, STAMP, Chain
 from mq.disk.status import AnyStatus
+from mq.ids import id_time_ns
 from mq.lifecycle import Folder, State
-from mq.names import id_time_ns
 
 MAX_STAMP_AHEAD_NS = 400 * 86_400 * SECOND_NS
 """A due time further ahead than this comes from a broken clock, and counts as due now."""

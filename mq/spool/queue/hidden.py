@@ -9,8 +9,9 @@ from heapq import merge
 from typing import NamedTuple
 
 from mq.disk.calls import ATTRIBUTE, CLOSE, OPEN_MESSAGE, run
+from mq.ids import is_server_id, order_key
 from mq.lifecycle import HIDDEN_STATES, Folder, State
-from mq.names import MessageId, QueueName, file_name, is_message_id, is_server_id, order_key
+from mq.names import MessageId, QueueName, file_name, is_message_id
 from mq.spool.disk_errors import FAULTS_OF_ONE_MESSAGE, NO_MESSAGE
 from mq.spool.folders import Spool
 from mq.spool.message.seal import SEAL_ATTRIBUTE, Seal, published_ns, state_in

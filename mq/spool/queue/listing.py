@@ -9,18 +9,9 @@ from functools import partial
 from typing import NamedTuple
 
 from mq.disk.status import may_stay
+from mq.ids import id_time_ns, is_server_id, order_key, time_of_key
 from mq.lifecycle import Folder
-from mq.names import (
-    MessageId,
-    QueueName,
-    file_name,
-    id_time_ns,
-    is_message_id,
-    is_server_id,
-    order_key,
-    queue_path,
-    time_of_key,
-)
+from mq.names import MessageId, QueueName, file_name, is_message_id, queue_path
 from mq.spool.folders import Spool
 from mq.spool.message.held import seal_at
 from mq.spool.message.seal import published_ns

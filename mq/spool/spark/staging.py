@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from mq.config import SECOND_NS
 from mq.disk.calls import CLOSE, OPEN_UNNAMED, WRITE, Chain, check, run
 from mq.errors import ClaimError, InvalidRequest, QueueNotFound
+from mq.ids import ServerIds
 from mq.lifecycle import Folder
-from mq.names import MessageId, QueueName, ServerIds, file_name
+from mq.names import MessageId, QueueName, file_name
 from mq.properties import Properties
 from mq.spool.file_system import FileSystem, measure_file_system
 from mq.spool.folders import Spool

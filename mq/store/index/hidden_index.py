@@ -18,8 +18,9 @@ from threading import Lock
 
 import structlog
 
+from mq.ids import id_of_key
 from mq.lifecycle import Folder, State
-from mq.names import QueueName, id_of_key, parse_file_name
+from mq.names import QueueName, parse_file_name
 from mq.spool.folders import Spool
 from mq.spool.queue.hidden import hidden_keys, list_hidden
 from mq.spool.watch import Change, Watch

@@ -5,8 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import NamedTuple
 
+from mq.ids import id_of_key
 from mq.lifecycle import State
-from mq.names import QueueName, id_of_key
+from mq.names import QueueName
 from mq.spool.queue.hidden import HiddenKey, HiddenListing
 
 _READ_AT_ONCE = 500

@@ -11,7 +11,8 @@ from itertools import islice
 from typing import Protocol
 
 from mq.config import RELIST_PAUSE_FACTOR
-from mq.names import MessageId, id_of_key, order_key, time_of_key
+from mq.ids import id_of_key, order_key, time_of_key
+from mq.names import MessageId
 from mq.spool.queue.listing import Listing
 from mq.store.index.sorted_keys import SortedKeys
 

@@ -16,8 +16,9 @@ from typing import NamedTuple
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import Operation
 from mq.errors import IdTaken, InvalidRequest, MQError
+from mq.ids import order_key
 from mq.lifecycle import Folder
-from mq.names import MessageId, QueueName, order_key, queue_path
+from mq.names import MessageId, QueueName, queue_path
 from mq.spool.disk_errors import FAULTS_OF_ONE_MESSAGE
 from mq.spool.message.burial import DEAD_ATTRIBUTE, change_burial
 from mq.spool.message.held import Held, Lost, hold_in

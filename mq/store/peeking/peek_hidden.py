@@ -14,8 +14,9 @@ import structlog
 from mq.commit.committer import Committer
 from mq.commit.operation import InWorker, Operation, Shared
 from mq.errors import StoreUnavailable
+from mq.ids import id_of_key
 from mq.lifecycle import Folder, State
-from mq.names import MessageId, QueueName, id_of_key
+from mq.names import MessageId, QueueName
 from mq.spool.folders import Spool
 from mq.spool.queue.listing import find_key
 from mq.store.answer_memory import Share

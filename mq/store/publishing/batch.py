@@ -14,8 +14,9 @@ from mq.commit.operation import InWorker, Operation
 from mq.config import MIB
 from mq.disk.calls import CHAINS_AT_ONCE
 from mq.errors import StoreUnavailable
+from mq.ids import Position
 from mq.lifecycle import Folder
-from mq.names import Position, QueueName
+from mq.names import QueueName
 from mq.spool.rolling import Rolled
 from mq.spool.sets import seal_set
 from mq.store.context import Workspace

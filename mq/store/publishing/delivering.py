@@ -12,8 +12,9 @@ from mq.commit.operation import Operation, Together
 from mq.disk.calls import CLOSE, Chain, check, run
 from mq.disk.file_work import FileCalls, FileWork, do_together
 from mq.errors import QueueLocked, QueueNotFound, StoreUnavailable
+from mq.ids import Position, order_key
 from mq.lifecycle import Folder
-from mq.names import Position, QueueName, file_name, order_key, queue_path
+from mq.names import QueueName, file_name, queue_path
 from mq.spool.moves import OpenFolder
 from mq.store.context import Workspace, no_queue
 from mq.store.joint import by_queue

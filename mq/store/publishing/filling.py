@@ -9,8 +9,9 @@ import structlog
 
 from mq.disk.calls import CHAINS_AT_ONCE, CLOSE, OPEN_UNNAMED, WRITE, Chain, check, run
 from mq.errors import IdTaken, MQError, StoreUnavailable
+from mq.ids import Position, order_key
 from mq.lifecycle import Folder
-from mq.names import MessageId, Position, QueueName, file_name, order_key
+from mq.names import MessageId, QueueName, file_name
 from mq.spool.batch_names import new_batch_name
 from mq.spool.finder import Finder
 from mq.spool.folders import Spool

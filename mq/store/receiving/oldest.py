@@ -11,8 +11,9 @@ from typing import NamedTuple
 import structlog
 
 from mq.disk.file_work import FileWork
+from mq.ids import order_key
 from mq.lifecycle import Folder
-from mq.names import MessageId, QueueName, order_key
+from mq.names import MessageId, QueueName
 from mq.spool.message.held import Lost
 from mq.store.answer_memory import AnswerRoom, Share
 from mq.store.context import Workspace

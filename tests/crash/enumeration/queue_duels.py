@@ -10,7 +10,8 @@ from functools import partial
 
 from mq.commit.operation import Operation, tell_nobody
 from mq.errors import QueueNotFound
-from mq.names import MessageId, Position, QueueName
+from mq.ids import Position
+from mq.names import MessageId, QueueName
 from mq.spool.queue.queues import begin_deletion
 from mq.store.publishing.batch import seal_batch
 from mq.store.publishing.filling import Batch

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mq.disk.files import Files
+from mq.ids import order_key
 from mq.lifecycle import Folder
-from mq.names import MessageId, QueueName, order_key
+from mq.names import MessageId, QueueName
 from mq.spool.message.seal import SEAL_ATTRIBUTE, Seal
 from mq.store.reservations import Reservations
 

@@ -19,7 +19,8 @@ from mq.config import SECOND_NS
 from mq.ctl.commands.reading import newest
 from mq.ctl.ways.access import Access, ShownMessage
 from mq.errors import ExitCode
-from mq.names import MessageId, QueueName, id_of_time
+from mq.ids import id_of_time
+from mq.names import MessageId, QueueName
 from tests.support.mqctl import Ctl, assert_refused, without_ours
 from tests.support.processes import Server
 from tests.support.wire import Wire

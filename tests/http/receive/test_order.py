@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mq.names import MessageIds
+from mq.ids import MessageIds
 from tests.support.processes import Server
 from tests.support.wire import Wire
 

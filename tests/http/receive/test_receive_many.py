@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mq.names import ServerIds
+from mq.ids import ServerIds
 from mq.store.answer_memory import MAX_BODIES_BYTES
 from tests.support.batches import body_in, lines_of
 from tests.support.messages import names_in, write_message

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from mq.disk.status import SAME_TICK_NS
-from mq.names import MessageId, QueueName, id_of_key, order_key
+from mq.ids import id_of_key, order_key
+from mq.names import MessageId, QueueName
 from mq.spool.folders import Spool
 from mq.spool.queue import listing
 from mq.spool.queue.listing import find_key, list_queue

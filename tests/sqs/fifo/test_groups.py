@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from mq.names import order_key
+from mq.ids import order_key
 from mq_sqs.fifo.groups import Groups, Hiding
 
 NAMES = ["a", "b", "c"]

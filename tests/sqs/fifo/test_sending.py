@@ -14,7 +14,7 @@ import pytest
 from mq.commit.operation import Operation, Together
 from mq.disk.files import Files
 from mq.errors import MessageNotFound, QueueNotFound, StoreUnavailable
-from mq.names import ServerIds
+from mq.ids import ServerIds
 from mq.spool.queue.queue_settings import QueueSettings
 from mq.store.context import Workspace
 from mq_sqs.faults import SQSError

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mq.names import order_key
+from mq.ids import order_key
 from mq.spool.queue.listing import Listing
 from mq.store.index.ready_queue import ReadyQueue
 from tests.support.messages import new_id

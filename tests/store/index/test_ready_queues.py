@@ -16,7 +16,8 @@ from structlog.testing import capture_logs
 
 from mq.config import ServerConfig
 from mq.disk.files import Files
-from mq.names import QueueName, order_key
+from mq.ids import order_key
+from mq.names import QueueName
 from mq.spool.folders import Spool
 from mq.spool.queue.listing import Listing
 from mq.spool.root import open_root
