@@ -36,7 +36,8 @@ from mq.disk.calls import (
 from mq.disk.files import Files
 from mq.disk.status import Status, fields
 from tests.support.chains import BODY, LIMIT, SEAL, get, put
-from tests.support.native import open_files, used
+from tests.support.descriptors import open_files
+from tests.support.native import used
 from tests.support.users import NOBODY, needs_root
 
 

@@ -19,8 +19,9 @@ from mq.disk.files import Files
 from mq.disk.status import Status
 from tests.support import native as building
 from tests.support.chains import BODY, SEAL, get, put
+from tests.support.descriptors import open_files
 from tests.support.faults import OldFiles, WatchedFiles
-from tests.support.native import OPTIONS_VARIABLE, SOURCE, open_files, struck, used
+from tests.support.native import OPTIONS_VARIABLE, SOURCE, struck, used
 
 
 @pytest.mark.parametrize("chains", [None, 5, [None], [[]], [5]])

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
@@ -57,21 +57,6 @@ def load_native(path: Path) -> ModuleType:
     module = module_from_spec(spec)
     loader.exec_module(module)
     return module
-
-
-def open_files() -> list[str]:
-    """Return what this process has open, by what it leads to."""
-    found = []
-    for number in os.listdir("/proc/self/fd"):
-        with suppress(FileNotFoundError):  # that of the listing
-            found.append(f"{number} {os.readlink(f'/proc/self/fd/{number}')}")
-    return sorted(found)
-
-
-def count_open(folder: Path) -> int:
-    """Return how many files this process has open in a folder. Other tests leave theirs to the
-    garbage collector, which may close them meanwhile."""
-    return sum(str(folder) in each for each in open_files())
 
 
 @contextmanager

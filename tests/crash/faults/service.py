@@ -127,7 +127,7 @@ class Service:
         async with asyncio.timeout(RELIEF_SECONDS):
             while not await self._serves():
                 await asyncio.sleep(0.01)
-            while names_in(self.root / "new") or open_descriptors() > descriptors:
+            while names_in(self.root / "new") or open_but_for_queues() > descriptors:
                 gc.collect()
                 await asyncio.sleep(0.01)
 
@@ -169,8 +169,9 @@ async def service_on(root: Path, files: Files) -> AsyncIterator[Service]:
             await runner.cleanup()
 
 
-def open_descriptors() -> int:
-    """How many there are, without one for the folder of each queue: those stay open."""
+def open_but_for_queues() -> int:
+    """Return how many descriptors are open, without those of the folders of queues, which stay
+    open."""
     paths = []
     for fd in os.listdir("/proc/self/fd"):
         with suppress(FileNotFoundError):  # that of this very listing

@@ -12,7 +12,7 @@ from mq.disk.files import Files
 from tests.crash.faults.errors import FIRST_OF_LONG
 from tests.crash.faults.kernel import SHORT_WRITE, Fault, Kernel
 from tests.crash.faults.operations import OPERATIONS, Operation
-from tests.crash.faults.service import Service, open_descriptors, service_on
+from tests.crash.faults.service import Service, open_but_for_queues, service_on
 from tests.crash.load import LoadAnswer, ServerGone
 from tests.support.faults import OldFiles
 from tests.support.figures import PrintFigures
@@ -55,7 +55,7 @@ async def _sweep(
         await _run(service, kernel, operation, None, 0)
         calls = list(kernel.calls)
         await service.serves_again(1000)
-        descriptors = open_descriptors()
+        descriptors = open_but_for_queues()
         assert calls
         for index, call in enumerate(calls):
             if fault.code == SHORT_WRITE and call != "write":

@@ -19,7 +19,7 @@ from mq.spool.sweep import Sweeper
 from mq_mover.mover import Mover
 from mq_reaper.reaper import Reaper
 from tests.crash.faults.kernel import SHORT_WRITE, Ended, Fault, Kernel
-from tests.crash.faults.service import RELIEF_SECONDS, open_descriptors
+from tests.crash.faults.service import RELIEF_SECONDS, open_but_for_queues
 from tests.support.messages import names_in, new_id, seal_of, write_message
 from tests.support.processes import wait_until
 
@@ -96,10 +96,10 @@ def test_mover_that_scans_moves_everything_after_relief(
             return len(kernel.calls)
 
     calls = scan(None, 0)
-    descriptors = open_descriptors()
+    descriptors = open_but_for_queues()
     for index in range(calls):
         scan(fault, index)
-        assert open_descriptors() <= descriptors, index
+        assert open_but_for_queues() <= descriptors, index
 
 
 def test_mover_that_waits_moves_everything_after_relief(
@@ -119,10 +119,10 @@ def test_mover_that_waits_moves_everything_after_relief(
     with _at_work(kernel, _mover(spool, kernel, max_receives=1), delay):
         wait_until(lambda: "listdir" in kernel.calls)
         calls = come(None, 0)
-        descriptors = open_descriptors()
+        descriptors = open_but_for_queues()
         for index in range(calls):
             come(fault, index)
-            wait_until(lambda: open_descriptors() <= descriptors)
+            wait_until(lambda: open_but_for_queues() <= descriptors)
 
 
 def test_reaper_reaps_everything_after_relief(spool: Spool, kernel: Kernel, fault: Fault) -> None:
@@ -141,10 +141,10 @@ def test_reaper_reaps_everything_after_relief(spool: Spool, kernel: Kernel, faul
             return len(kernel.calls)
 
     calls = reap(None, 0)
-    descriptors = open_descriptors()
+    descriptors = open_but_for_queues()
     for index in range(calls):
         reap(fault, index)
-        assert open_descriptors() <= descriptors, index
+        assert open_but_for_queues() <= descriptors, index
 
 
 def test_sweep_finishes_everything_after_relief(spool: Spool, kernel: Kernel, fault: Fault) -> None:
@@ -172,10 +172,10 @@ def test_sweep_finishes_everything_after_relief(spool: Spool, kernel: Kernel, fa
 
     sweep(None, 0)
     calls = sweep(None, 0)
-    descriptors = open_descriptors()
+    descriptors = open_but_for_queues()
     for index in range(calls):
         sweep(fault, index)
-        assert open_descriptors() <= descriptors, index
+        assert open_but_for_queues() <= descriptors, index
 
 
 def _leave_what_crashes_leave(root: Path) -> tuple[str, str]:

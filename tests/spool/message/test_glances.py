@@ -21,7 +21,7 @@ from mq.spool.message.seal import SEAL_ATTRIBUTE
 from mq.spool.message.trailer import pack_trailer, sealed
 from mq.spool.queue.queues import make_queue
 from mq.spool.root import open_root
-from tests.support.native import open_files
+from tests.support.descriptors import open_files
 from tests.support.users import NOBODY, needs_root
 
 ORDERS = QueueName("orders")

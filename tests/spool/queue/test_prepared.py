@@ -20,6 +20,7 @@ from mq.spool.queue.queue_settings import QueueSettings
 from mq.spool.queue.queues import Made, has_queue
 from mq.spool.queue.settings_file import settings_in
 from mq.spool.sweep import Sweeper
+from tests.support.descriptors import open_descriptors
 from tests.support.faults import MortalFiles, WatchedFiles
 from tests.support.messages import names_in
 
@@ -145,7 +146,7 @@ def test_a_crash_at_each_call_leaves_no_queue_or_one_with_its_settings(
 
 @pytest.mark.parametrize("call", ["make_folder", "open_unnamed", "write", "sync", "link"])
 def test_an_error_of_the_disk_leaves_nothing(spool: Spool, files: WatchedFiles, call: str) -> None:
-    before = os.listdir("/proc/self/fd")
+    before = open_descriptors()
     files.fail(call, code=errno.ENOSPC)
 
     with pytest.raises(OSError, match="No space"):
@@ -153,5 +154,5 @@ def test_an_error_of_the_disk_leaves_nothing(spool: Spool, files: WatchedFiles, 
 
     assert os.listdir(spool.root / "queues") == ["orders"]
     assert os.listdir(spool.root / "new") == []
-    assert len(os.listdir("/proc/self/fd")) == len(before)
+    assert open_descriptors() == before
     assert _make(spool) is Made.CREATED

@@ -11,8 +11,8 @@ import pytest
 from mq.disk.files import Files
 from mq.errors import StoreUnavailable
 from mq_sqs.fifo.ownership import _OFFSET as OFFSET
+from tests.support.descriptors import count_open
 from tests.support.fifo import LINE, bodies_of, fifo_on
-from tests.support.native import count_open
 from tests.support.stores import ORDERS, publish, receive
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 from mq.disk.files import Files
 from mq.errors import QueueNotFound, StoreUnavailable
 from mq.store.publishing.publish import Published
+from tests.support.descriptors import open_descriptors
 from tests.support.faults import WatchedFiles
 from tests.support.fifo import LINE, FifoLine, fifo_on
 from tests.support.messages import names_in
@@ -119,14 +119,14 @@ async def test_beside_a_batch_that_is_just_being_sent_nothing_is_sent_twice(root
 async def test_a_call_that_fails_for_one_costs_no_other(root: Path, call: str) -> None:
     files = WatchedFiles()
     async with used(root, files) as line:
-        descriptors = len(os.listdir("/proc/self/fd"))
+        descriptors = open_descriptors()
         files.fail(call, code=errno.ENOSPC)
 
         outcomes = await send(line, "1", "2", "3")
 
         assert isinstance(outcomes[0], StoreUnavailable)
         assert sent(outcomes) == [False, True, True]
-        assert len(os.listdir("/proc/self/fd")) == descriptors
+        assert open_descriptors() == descriptors
         files.before.clear()
         [again] = await send(line, "1")
         assert isinstance(again, Published)

@@ -24,10 +24,9 @@ from mq.spool.message.trailer import pack_trailer
 from mq.store.receiving.lease import begin_long_lease
 from mq.store.receiving.received_message import Received
 from mq.store.store import Store
-from tests.support.descriptors import open_descriptors
+from tests.support.descriptors import count_open, open_descriptors
 from tests.support.faults import SYNCS, WatchedFiles
 from tests.support.messages import SECOND_NS, names_in, new_id, write_message
-from tests.support.native import count_open
 from tests.support.stores import (
     LONG_SECONDS,
     ORDERS,

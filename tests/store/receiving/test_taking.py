@@ -25,9 +25,9 @@ from mq.store.context import Workspace
 from mq.store.receiving import taking
 from mq.store.receiving.received_message import Received
 from mq.store.receiving.taking import Taken, Taker
+from tests.support.descriptors import count_open
 from tests.support.faults import WatchedFiles
 from tests.support.messages import read_seal, seal_of, sealed_with, write_message
-from tests.support.native import count_open
 from tests.support.workspaces import contents_of, workspace_on
 
 NOW_NS = 2_000_000_000 * 10**9

@@ -21,9 +21,9 @@ from mq.store.answer_memory import AnswerRoom
 from mq.store.receiving.received_message import Received
 from mq.store.receiving.taking import Taken, Taker
 from mq.store.reservations import Reservations
+from tests.support.descriptors import count_open
 from tests.support.faults import WatchedFiles
 from tests.support.messages import names_in, seal_of, sealed_with, write_message
-from tests.support.native import count_open
 from tests.support.stores import LONG_SECONDS, publish, publish_as, receive, store_on
 from tests.support.submits import answered
 from tests.support.workspaces import contents_of, workspace_on

@@ -19,6 +19,7 @@ from mq.errors import LeaseMismatch
 from mq.store.context import Workspace
 from mq.store.removing.remove_many import remove_many
 from mq.store.removing.remove_under_lease import LeasedRemover, remove_leased
+from tests.support.descriptors import count_open
 from tests.support.faults import OldFiles, WatchedFiles, raising
 from tests.support.leased_files import (
     LEASED_FILES,
@@ -36,7 +37,6 @@ from tests.support.leased_files import (
     under_another_lease,
     with_a_long_seal,
 )
-from tests.support.native import count_open
 from tests.support.workspaces import contents_of, workspace_on
 
 Removal = Callable[[Workspace], Operation[Any]]
