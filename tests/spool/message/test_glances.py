@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from mq.config import SMALL_BODY_BYTES
-from mq.disk import calls
-from mq.disk.files import Files
-from mq.lifecycle import Actor, Folder
+from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
 from mq.spool.folders import Spool
 from mq.spool.message.burial import DEAD_ATTRIBUTE
@@ -20,7 +16,6 @@ from mq.spool.message.glances import Glance, glance_at_ready
 from mq.spool.message.seal import SEAL_ATTRIBUTE
 from mq.spool.message.trailer import pack_trailer, sealed
 from mq.spool.queue.queues import make_queue
-from mq.spool.root import open_root
 from tests.support.descriptors import open_files
 from tests.support.users import NOBODY, needs_root
 
@@ -28,17 +23,11 @@ ORDERS = QueueName("orders")
 PROPERTIES = {"x-meta-shop": "north"}
 
 
-@pytest.fixture(params=["native", "python"])
-def spool(
-    root: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Spool]:
-    if request.param == "python":
-        monkeypatch.setattr(calls, "_native", None)
-    open_root(root, 0o700, Files())[0].close()
-    with closing(Spool(root, Files(), Actor.SERVER)) as spool:
-        make_queue(spool.files, spool.fd(Folder.QUEUES), ORDERS)
-        glances_at(spool, "first")  # From here on the folder of the queue is open.
-        yield spool
+@pytest.fixture
+def spool(either_spool: Spool) -> Spool:
+    make_queue(either_spool.files, either_spool.fd(Folder.QUEUES), ORDERS)
+    glances_at(either_spool, "first")  # From here on the folder of the queue is open.
+    return either_spool
 
 
 def put(root: Path, name: str, body: bytes = b"body") -> Path:

@@ -5,22 +5,17 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from mq.disk import calls
 from mq.disk.calls import run_one
 from mq.disk.file_work import do_together
-from mq.disk.files import Files
-from mq.lifecycle import Actor, Folder
+from mq.lifecycle import Folder
 from mq.spool.folders import Spool
 from mq.spool.message.held import Lost, hold_in
 from mq.spool.message.opening import OpenedMessage, Read, open_held, opened_by, reading
 from mq.spool.message.trailer import Content
-from mq.spool.root import open_root
 from tests.support.descriptors import open_descriptors
 from tests.support.faults import WatchedFiles
 from tests.support.messages import seal_of, write_message
@@ -28,15 +23,9 @@ from tests.support.messages import seal_of, write_message
 NAME = "orders:1"
 
 
-@pytest.fixture(params=["native", "python"])
-def spool(
-    root: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Spool]:
-    if request.param == "python":
-        monkeypatch.setattr(calls, "_native", None)
-    open_root(root, 0o700, Files())[0].close()
-    with closing(Spool(root, Files(), Actor.SERVER)) as spool:
-        yield spool
+@pytest.fixture
+def spool(either_spool: Spool) -> Spool:
+    return either_spool
 
 
 def opened(spool: Spool, limit: int = 1000) -> OpenedMessage | Lost:
