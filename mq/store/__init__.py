@@ -7,7 +7,7 @@
     by id                   `by_id`, `visibility`, `release`; `place`: where a message is
     remove                  `removing`
     look                    `peeking`; `hidden_counts`, `survey`; `counts`
-    queues                  `queues`, `settings`, `purge`, `expiry`
+    queues                  `queue`: made, deleted, emptied; their settings
     between queues          `moving`
     what is remembered      `index`; `indexing` reads it from the folders
     requests together       `joint`

@@ -15,12 +15,12 @@ from mq.spool.finder import sealed_batches
 from mq.spool.message.held import Held, Lost, hold_in
 from mq.spool.message.opening import OpenedMessage
 from mq.spool.message.seal import NO_LEASE
-from mq.store import settings
 from mq.store.context import Workspace, no_message, refuse_fifo
-from mq.store.expiry import expire_held
 from mq.store.holding import once_unlocked
 from mq.store.patience import with_message
 from mq.store.place import Place, place_in
+from mq.store.queue import settings
+from mq.store.queue.expiry import expire_held
 from mq.store.receiving.lease import begin_lease, keep_lease, take_held
 from mq.store.receiving.put_back import give_back
 from mq.store.receiving.receive import check_bodies, taken_from

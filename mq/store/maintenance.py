@@ -18,8 +18,8 @@ from mq.names import QueueName
 from mq.spool.sweep import Sweeper
 from mq.store.context import Workspace
 from mq.store.counts import OperationCounts
-from mq.store.expiry import expire, queues_to_expire
 from mq.store.indexing import relist
+from mq.store.queue.expiry import expire, queues_to_expire
 from mq.store.store import Store
 
 HINDERED_SWEEP_SECONDS = 1.0

@@ -9,7 +9,7 @@ from mq.spool.message.seal import NO_LEASE, Seal, round_up
 from mq.spool.redelivery import lives_on, redeliver
 from mq.store.context import Workspace
 from mq.store.place import Place
-from mq.store.settings import dead_letter_rule
+from mq.store.queue.settings import dead_letter_rule
 
 
 def end_lease(work: Workspace, held: Held) -> None:

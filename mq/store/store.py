@@ -18,7 +18,7 @@ from mq.errors import MQError
 from mq.lifecycle import Folder, PurgeScope, State
 from mq.names import MessageId, QueueName
 from mq.spool.queue.queue_settings import QueueSettings
-from mq.store import bodies, by_id, queues, settings, visibility
+from mq.store import bodies, by_id, visibility
 from mq.store.answer_memory import AnswerMemory, Share
 from mq.store.background import Background
 from mq.store.context import Workspace
@@ -32,14 +32,14 @@ from mq.store.peeking.peeked_message import PeekedMessage, close_peeked
 from mq.store.publishing.own_id import Ids, check_publish_under
 from mq.store.publishing.publish import MAX_BATCHES_AT_ONCE, Draft, Entry, Published
 from mq.store.publishing.publisher import Publisher
-from mq.store.purge import purge
+from mq.store.queue import purge, queues, settings
+from mq.store.queue.settings import NO_CHANGES
 from mq.store.receiving.oldest import Ask
 from mq.store.receiving.receive import receive_some
 from mq.store.receiving.received_message import Received
 from mq.store.receiving.receives import LongPoll, Receive, Receives
 from mq.store.removing.joint_removals import JointRemovals
 from mq.store.removing.remove_many import removal, remove_many
-from mq.store.settings import NO_CHANGES
 
 T = TypeVar("T")
 
@@ -99,7 +99,7 @@ class Store:
     async def purge(self, queue: QueueName, scope: PurgeScope = PurgeScope.ALL) -> int:
         """Remove all messages that are there now. Returns how many. Raises QueueNotFound,
         StoreUnavailable."""
-        return await self._committer.run(purge(self._work, queue, scope))
+        return await self._committer.run(purge.purge(self._work, queue, scope))
 
     async def describe_queue(self, queue: QueueName) -> queues.QueueInfo:
         """Count a queue's messages. Raises QueueNotFound, StoreUnavailable."""

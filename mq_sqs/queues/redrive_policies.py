@@ -11,8 +11,8 @@ from mq.errors import QueueNotFound
 from mq.names import QueueName
 from mq.spool.folders import Spool
 from mq.spool.queue.queue_settings import QueueSettings
-from mq.store.queues import list_queues
-from mq.store.settings import settings_of
+from mq.store.queue.queues import list_queues
+from mq.store.queue.settings import settings_of
 from mq_sqs.faults import INVALID_PARAMETER_VALUE, SQSError, wrong_value
 from mq_sqs.queues.addresses import queue_of_arn
 

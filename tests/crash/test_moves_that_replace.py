@@ -14,8 +14,9 @@ from mq.spool import abilities, network_files, root, root_format, sweep
 from mq.spool.message import fresh_copy
 from mq.spool.queue import fresh_folder, prepared, purged, purging, queues, settings_file
 from mq.spool.spark import claiming, claims, marker_files, settle, staging, transactions
-from mq.store import expiry, probe
+from mq.store import probe
 from mq.store.publishing import batch, filling, own_id, twins
+from mq.store.queue import expiry
 from mq.store.receiving import lease
 from mq.store.removing import remove
 from mq_mover import mover

@@ -24,7 +24,7 @@ from mq.spool.root import open_root
 from mq.spool.sweep import Sweeper
 from mq.store.context import Workspace
 from mq.store.opening import open_store
-from mq.store.queues import delete_queue
+from mq.store.queue.queues import delete_queue
 from mq.store.store import Store
 from mq_reaper.reaper import Reaper
 from tests.support.faults import SYNCS, WATCHED, CountedFiles, WatchedFiles

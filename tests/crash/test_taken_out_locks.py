@@ -14,9 +14,10 @@ from mq.spool import abilities, leftovers, locks, network_files, redelivery, rol
 from mq.spool.message import fresh_copy
 from mq.spool.queue import fresh_folder, prepared, purged, purging, queues, settings_file
 from mq.spool.spark import claiming, claims, jobs, staging, transactions
-from mq.store import answer_memory, by_id, expiry, probe, reservations, visibility
+from mq.store import answer_memory, by_id, probe, reservations, visibility
 from mq.store.moving import move
 from mq.store.publishing import batch, delivering, filling, own_id, publish, publish_each, twins
+from mq.store.queue import expiry
 from mq.store.receiving import lease, lease_each, put_back, receive, taking
 from mq.store.removing import remove, remove_many, remove_under_lease
 from mq.web import downloads
@@ -118,7 +119,7 @@ NOT_RUN_HERE = {
     name_of(reservations): "a hint to other servers: tests/store/test_reservations.py",
     name_of(probe.probe): "if a sweep discards the probe it fails, and is asked again",
     name_of(settings_file): "settings of a queue: tests/spool/queue/test_settings_file.py",
-    name_of(expiry): "messages that expire: tests/store/test_expiry.py",
+    name_of(expiry): "messages that expire: tests/store/queue/test_expiry.py",
     name_of(fifo): "FIFO queues of the gateway: tests/sqs/fifo",
     name_of(move_tasks): "move tasks of SQS: tests/sqs/tasks/test_move_tasks.py",
     name_of(staging): "Spark's sink: tests/spark",

@@ -13,9 +13,10 @@ from mq.lines import transfer
 from mq.spool import abilities, network_files, root_format
 from mq.spool.message import fresh_copy
 from mq.spool.spark import claiming, claims, staging, transactions
-from mq.store import bodies, by_id, probe, purge, queues, settings, visibility
+from mq.store import bodies, by_id, probe, visibility
 from mq.store.moving import move, move_many
 from mq.store.publishing import filling, own_id, publish, publish_each
+from mq.store.queue import purge, queues, settings
 from mq.store.receiving import lease, receive
 from mq.store.removing import remove, remove_many
 from mq.store.removing.remove_under_lease import remove_leased
@@ -73,7 +74,7 @@ REDUNDANT: dict[str, tuple[str, tuple[str, ...]]] = {
         (at(publish.publish, "a file"),),
     ),
     at(settings.change_settings, "a queue's folder"): (
-        "the rows change no settings: tests/store/test_settings.py",
+        "the rows change no settings: tests/store/queue/test_settings.py",
         (),
     ),
     at(visibility.change_visibility, "delay"): (

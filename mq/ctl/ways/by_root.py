@@ -35,7 +35,7 @@ from mq.spool.message.trailer import pack_trailer
 from mq.spool.network_files import files_for
 from mq.spool.queue.queues import finish_deletion
 from mq.spool.root import open_root, visit_root
-from mq.store import by_id, queues
+from mq.store import by_id
 from mq.store.by_id import Guard
 from mq.store.moving.move import Moving
 from mq.store.moving.move_many import move_by_id, move_ready
@@ -43,11 +43,12 @@ from mq.store.peeking.peek import peek
 from mq.store.publishing.batch import publish_batch
 from mq.store.publishing.own_id import check_publish_under, publish_own
 from mq.store.publishing.publish import Draft, Entry, publish
-from mq.store.purge import purge
+from mq.store.queue import queues
+from mq.store.queue.purge import purge
+from mq.store.queue.settings import NO_CHANGES, change_settings, settings_of
 from mq.store.receiving.receive import receive
 from mq.store.removing.remove import remove
 from mq.store.removing.remove_under_lease import remove_leased
-from mq.store.settings import NO_CHANGES, change_settings, settings_of
 from mq.times import rfc3339
 from mq.web.endpoints.batch_lines import draft_of, parse_batch
 

@@ -31,7 +31,7 @@ from mq.store.publishing.publish import (
     visible_after,
 )
 from mq.store.publishing.twins import finder_for, lock_ids, open_twin
-from mq.store.settings import delay_ns
+from mq.store.queue.settings import delay_ns
 
 log = structlog.get_logger(__name__)
 

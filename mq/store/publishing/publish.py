@@ -21,7 +21,7 @@ from mq.store.context import Workspace, refuse_fifo
 from mq.store.holding import hold
 from mq.store.indexing import find_space
 from mq.store.publishing.delivering import Linked, deliver, deliver_once_unlocked, let_go
-from mq.store.settings import delay_ns
+from mq.store.queue.settings import delay_ns
 
 _NEW = Folder.NEW
 LINKED_IN_NEW = (_NEW,)

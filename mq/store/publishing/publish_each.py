@@ -22,7 +22,7 @@ from mq.store.publishing.delivering import (
     let_go,
 )
 from mq.store.publishing.publish import LINKED_IN_NEW, Draft, Published, linking, visible_after
-from mq.store.settings import delay_ns
+from mq.store.queue.settings import delay_ns
 
 ToPublish = tuple[QueueName, Draft, Done]
 """A message with its body in memory and without an own id, for a queue; and its caller."""

@@ -15,13 +15,13 @@ from mq.names import MessageId, QueueName
 from mq.spool.message.held import Lost
 from mq.store.answer_memory import AnswerRoom
 from mq.store.context import Workspace, refuse_fifo
-from mq.store.expiry import expire_some
+from mq.store.queue.expiry import expire_some
+from mq.store.queue.settings import visibility_ns
 from mq.store.receiving.oldest import PASSED, Ask, next_some, restore, taken_in_order
 from mq.store.receiving.receive import close_all, drop_late
 from mq.store.receiving.received_message import Received
 from mq.store.receiving.taking import Taken, Taker
 from mq.store.receiving.usual import Usual, close_usual
-from mq.store.settings import visibility_ns
 
 
 class _Taking(NamedTuple):

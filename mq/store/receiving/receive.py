@@ -13,14 +13,14 @@ from mq.lifecycle import Folder
 from mq.names import QueueName
 from mq.spool.message.held import Lost
 from mq.store.context import Workspace, refuse_fifo
-from mq.store.expiry import expire_some, expiring
 from mq.store.holding import hold
 from mq.store.indexing import MAX_LISTINGS, listing
+from mq.store.queue.expiry import expire_some, expiring
+from mq.store.queue.settings import visibility_ns
 from mq.store.receiving.lease import check_large, set_aside_leased
 from mq.store.receiving.oldest import Ask, take_one, take_some
 from mq.store.receiving.put_back import give_back
 from mq.store.receiving.received_message import BODY, VISIBLE_NS, Received
-from mq.store.settings import visibility_ns
 
 _MAX_LATE = 10
 """After this many leases that ended before the message could be delivered, a receive ends empty:

@@ -16,8 +16,8 @@ from mq.store.by_id import Guard
 from mq.store.moving.move import Moving
 from mq.store.moving.redrive import redrive
 from mq.store.publishing.publish import Entry
+from mq.store.queue.settings import NO_CHANGES
 from mq.store.receiving.received_message import Received
-from mq.store.settings import NO_CHANGES
 from mq.store.store import Store
 from tests.crash.enumeration.clock import LONG_SECONDS, SECOND_NS
 from tests.crash.enumeration.known import GivenLease, LedgerMessage

@@ -18,7 +18,7 @@ from mq.store.publishing.filling import Batch
 from mq.store.publishing.own_id import publish_own
 from mq.store.publishing.publish import Draft, Entry, publish
 from mq.store.publishing.publish_each import publish_each
-from mq.store.settings import NO_CHANGES
+from mq.store.queue.settings import NO_CHANGES
 from tests.crash.enumeration.acting import (
     Chance,
     Paused,

@@ -11,8 +11,8 @@ from mq.config import MoverConfig, ReaperConfig
 from mq.disk.files import Files
 from mq.errors import QueueNotFound
 from mq.lifecycle import Folder
-from mq.store.expiry import expire, queues_to_expire
 from mq.store.indexing import relist
+from mq.store.queue.expiry import expire, queues_to_expire
 from mq.store.store import Store
 from mq_mover.mover import Mover
 from mq_reaper.reaper import Reaper

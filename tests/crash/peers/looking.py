@@ -7,7 +7,7 @@ from typing import Any
 
 from mq.lifecycle import Folder, State
 from mq.names import MessageId, QueueName
-from mq.store.queues import QueueInfo
+from mq.store.queue.queues import QueueInfo
 from mq.store.store import Store
 from tests.crash.peers.story import ById, PeerRequest, PlayedStory
 from tests.crash.peers.world import Seen, World

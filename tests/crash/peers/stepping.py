@@ -19,7 +19,7 @@ import pytest
 import mq.spool.queue.listing
 import mq.spool.queue.purging
 import mq.spool.queue.settings_file
-import mq.store.expiry
+import mq.store.queue.expiry
 import mq_mover.mover
 from mq.disk.files import Files
 from mq.spool.watch import Watch
@@ -140,7 +140,7 @@ def stepped_time(clock: StoppedClock) -> Iterator[None]:
         patch.setattr(mq.spool.queue.purging, "LONG_QUEUE", 3)
         patch.setattr(mq_mover.mover, "Watch", _no_events)
         patch.setattr(Watch, "close", _close_later(Watch.close))
-        patch.setattr(mq.store.expiry, "file_system_ns", lambda *_: clock())
+        patch.setattr(mq.store.queue.expiry, "file_system_ns", lambda *_: clock())
         gc.disable()  # Collecting garbage closes files, in whatever thread that comes to it.
         try:
             yield

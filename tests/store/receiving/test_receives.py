@@ -14,8 +14,8 @@ import pytest
 
 from mq.errors import StoreUnavailable
 from mq.names import QueueName
-from mq.store import expiry
 from mq.store.context import Workspace
+from mq.store.queue import expiry
 from mq.store.receiving.received_message import Received
 from tests.support.faults import WatchedFiles
 from tests.support.immutable import immutable

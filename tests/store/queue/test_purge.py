@@ -26,7 +26,7 @@ from mq.store import patience
 from mq.store.by_id import Guard
 from mq.store.context import Workspace
 from mq.store.opening import open_store
-from mq.store.purge import purge
+from mq.store.queue.purge import purge
 from mq.store.store import Store
 from tests.support.faults import SYNCS, WATCHED, CountedFiles, WatchedFiles
 from tests.support.messages import seal_of, write_message

@@ -20,8 +20,8 @@ from mq.spool.folders import Spool
 from mq.spool.queue.queues import begin_deletion, finish_deletion
 from mq.spool.sweep import Sweeper
 from mq.store.context import Workspace
-from mq.store.queues import create_queue
-from mq.store.settings import change_settings, settings_of
+from mq.store.queue.queues import create_queue
+from mq.store.queue.settings import change_settings, settings_of
 from mq.store.store import Store
 from tests.crash.power import Disk, PowerFiles
 from tests.support.faults import WatchedFiles

@@ -19,10 +19,11 @@ from mq.names import MessageId, QueueName
 from mq.spool.folders import Spool
 from mq.spool.message.held import Held, hold_in
 from mq.spool.queue.settings_file import change_settings
-from mq.store import by_id, expiry
+from mq.store import by_id
 from mq.store.context import Workspace
-from mq.store.expiry import expire, queues_to_expire
 from mq.store.publishing.publish import publish
+from mq.store.queue import expiry
+from mq.store.queue.expiry import expire, queues_to_expire
 from mq.store.receiving.receive import receive
 from tests.support.faults import WatchedFiles
 from tests.support.messages import SECOND_NS, names_in
