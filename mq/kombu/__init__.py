@@ -5,7 +5,7 @@ client of MQ does belongs in `mq.client`.
 
     what kombu sees     `transport`, `channel`
     messages            `payload`, and `malformed` tasks
-    on the way          `fetcher`, `prefetch`, `inbox`
+    on the way          `receiver`, `prefetch`, `inbox`
     until it is done    `keeper`, `renewer`
     the server          `broker`
 """

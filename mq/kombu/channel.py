@@ -16,7 +16,6 @@ from kombu.transport.base import to_rabbitmq_queue_arguments
 from mq.client import Forbidden, Message, Queue, QueueNotFound
 from mq.client.blocking.session import Session
 from mq.kombu.broker import MqOptions
-from mq.kombu.fetcher import Fetcher
 from mq.kombu.inbox import Inbox
 from mq.kombu.keeper import Keeper
 from mq.kombu.malformed import malformed_is_rejected
@@ -29,13 +28,14 @@ from mq.kombu.payload import (
     refuse_properties,
 )
 from mq.kombu.prefetch import Prefetch
+from mq.kombu.receiver import Receiver
 from mq.names import parse_queue_name
 
 _EXCHANGE_TYPES = frozenset({"direct", "topic"})
 
 
 class MqChannel(virtual.Channel):
-    """One consumer or producer. Threads of its own fetch, renew and settle the messages that it
+    """One consumer or producer. Threads of its own receive, renew and settle the messages that it
     consumes; its methods wait for the server only to declare, count, purge and publish.
 
     It knows the exchanges and bindings that this connection has declared; the server keeps none of
@@ -51,8 +51,8 @@ class MqChannel(virtual.Channel):
         self._pid = os.getpid()
         self._prefetch = Prefetch()
         self._keeper = Keeper(self._session, self._prefetch)
-        self._fetchers: dict[str, Fetcher] = {}
-        self._ended: list[Fetcher] = []
+        self._receivers: dict[str, Receiver] = {}
+        self._ended: list[Receiver] = []
         self._received: dict[str, Message] = {}
 
     # Queues
@@ -197,7 +197,7 @@ class MqChannel(virtual.Channel):
     ) -> None:  # fmt: skip
         super().basic_consume(queue, no_ack, callback, consumer_tag, **kwargs)
         on_payload = self.connection._callbacks[queue]
-        fetcher = Fetcher(
+        receiver = Receiver(
             session=self._session,
             options=self._options,
             queue=parse_queue_name(queue),
@@ -207,14 +207,14 @@ class MqChannel(virtual.Channel):
             keeper=self._keeper,
             inbox=self._inbox,
         )
-        self._fetchers[consumer_tag] = fetcher
-        fetcher.start()
+        self._receivers[consumer_tag] = receiver
+        receiver.start()
 
     def basic_cancel(self, consumer_tag: str) -> None:
-        fetcher = self._fetchers.pop(consumer_tag, None)
-        if fetcher is not None:
-            fetcher.stop()
-            self._ended.append(fetcher)
+        receiver = self._receivers.pop(consumer_tag, None)
+        if receiver is not None:
+            receiver.stop()
+            self._ended.append(receiver)
         super().basic_cancel(consumer_tag)
 
     def basic_qos(
@@ -293,6 +293,6 @@ class MqChannel(virtual.Channel):
         was_open = not self.closed
         super().close()
         if was_open:
-            for fetcher in self._ended:
-                fetcher.join()
+            for receiver in self._ended:
+                receiver.join()
             self._keeper.close()

@@ -1,4 +1,4 @@
-"""`Inbox`: messages on their way from the threads that fetch them to the one that delivers them."""
+"""`Inbox`: messages on their way from the threads that receive to the one that delivers them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mq.client import Message
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class Arrival:
     """A message and the consumer that it is for, or the reason why nothing more comes."""
 
     consumer: str
@@ -29,7 +29,7 @@ class Inbox:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._arrivals: deque[Fetched] = deque()
+        self._arrivals: deque[Arrival] = deque()
         self._is_closed = False
         self._readable, self._writable = socket.socketpair()
         for end in (self._readable, self._writable):
@@ -39,7 +39,7 @@ class Inbox:
         """Return a descriptor that is readable while there may be an arrival."""
         return self._readable.fileno()
 
-    def put(self, arrival: Fetched) -> bool:
+    def put(self, arrival: Arrival) -> bool:
         """Put an arrival. Returns False if the inbox is closed."""
         with self._changed:
             if self._is_closed:
@@ -51,7 +51,7 @@ class Inbox:
                 self._writable.send(b"\0")
             return True
 
-    def take(self, timeout_seconds: float | None) -> Fetched:
+    def take(self, timeout_seconds: float | None) -> Arrival:
         """Take an arrival; None waits for ever. Raises Empty."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._arrivals, timeout_seconds):

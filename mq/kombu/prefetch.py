@@ -11,11 +11,11 @@ MOST_UNACKNOWLEDGED = 1000
 
 
 class Prefetch:
-    """The prefetch limit of a channel, with one fetcher for each queue.
+    """The prefetch limit of a channel, with one receiver for each queue.
 
-    A fetcher reserves room before it asks the server, so that all of them together never have more
+    A receiver reserves room before it asks the server, so that all of them together never have more
     than the limit. Those that wait are served in the order of arrival. A reservation leaves a share
-    to each fetcher that has none; if there is less room than queues, they take turns.
+    to each receiver that has none; if there is less room than queues, they take turns.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Prefetch:
             self._members.add(member)
 
     def leave(self, member: str) -> None:
-        """Note that a fetcher reserves no more."""
+        """Note that a receiver reserves no more."""
         with self._changed:
             self._members.discard(member)
             self._fruitful.discard(member)

@@ -14,7 +14,7 @@ from mq.client import Forbidden, NoAnswer, QueueNotFound, Unavailable, operation
 from mq.client.blocking.session import Session
 from mq.kombu.broker import DEFAULT_PORT, address_of, open_session, read_options
 from mq.kombu.channel import MqChannel
-from mq.kombu.inbox import Fetched, Inbox
+from mq.kombu.inbox import Arrival, Inbox
 from mq.names import QueueName
 
 _PROBED = QueueName("kombu-probe")
@@ -22,8 +22,8 @@ _PROBED = QueueName("kombu-probe")
 
 
 class MqTransport(virtual.Transport):
-    """A connection of kombu. Threads fetch what is consumed. Celery's event loop is told through a
-    socket; without an event loop `drain_events` waits.
+    """A connection of kombu. Threads receive what is consumed. Celery's event loop is told through
+    a socket; without an event loop `drain_events` waits.
 
     Errors that kombu and Celery mend by connecting again are `connection_errors`. Others, such as a
     token that is refused, end a worker.
@@ -83,10 +83,10 @@ class MqTransport(virtual.Transport):
         """Deliver one message. Raises socket.timeout."""
         assert self.inbox is not None
         try:
-            fetched = self.inbox.take(timeout)
+            arrival = self.inbox.take(timeout)
         except Empty:
             raise TimeoutError from None
-        self._pass_on(fetched)
+        self._pass_on(arrival)
 
     def register_with_event_loop(self, connection: Any, loop: Any) -> None:
         assert self.inbox is not None
@@ -103,8 +103,8 @@ class MqTransport(virtual.Transport):
         with suppress(Empty):
             self._pass_on(self.inbox.take(0))
 
-    def _pass_on(self, fetched: Fetched) -> None:
-        if fetched.error is not None:
-            raise fetched.error
-        assert fetched.message is not None
-        fetched.deliver(fetched.message)
+    def _pass_on(self, arrival: Arrival) -> None:
+        if arrival.error is not None:
+            raise arrival.error
+        assert arrival.message is not None
+        arrival.deliver(arrival.message)

@@ -7,11 +7,11 @@ from queue import Empty
 
 import pytest
 
-from mq.kombu.inbox import Fetched, Inbox
+from mq.kombu.inbox import Arrival, Inbox
 
 
-def fetched(consumer: str) -> Fetched:
-    return Fetched(consumer, lambda message: None, None, RuntimeError(consumer))
+def arrival(consumer: str) -> Arrival:
+    return Arrival(consumer, lambda message: None, None, RuntimeError(consumer))
 
 
 def is_readable(inbox: Inbox) -> bool:
@@ -22,7 +22,7 @@ def is_readable(inbox: Inbox) -> bool:
 
 def test_it_is_readable_until_all_is_taken() -> None:
     inbox = Inbox()
-    one, two = fetched("a"), fetched("b")
+    one, two = arrival("a"), arrival("b")
     inbox.put(one)
     inbox.put(two)
 
@@ -37,8 +37,8 @@ def test_it_is_readable_until_all_is_taken() -> None:
 
 def test_it_is_not_readable_after_all_was_withdrawn() -> None:
     inbox = Inbox()
-    inbox.put(fetched("a"))
-    kept = fetched("b")
+    inbox.put(arrival("a"))
+    kept = arrival("b")
     inbox.put(kept)
 
     inbox.withdraw("a")
@@ -54,7 +54,7 @@ def test_it_is_not_readable_after_all_was_withdrawn() -> None:
 def test_more_than_the_socket_holds_loses_nothing() -> None:
     inbox = Inbox()
     for _ in range(100_000):
-        inbox.put(fetched("a"))
+        inbox.put(arrival("a"))
 
     for _ in range(100_000):
         inbox.take(0)
@@ -65,8 +65,8 @@ def test_more_than_the_socket_holds_loses_nothing() -> None:
 
 def test_what_one_consumer_is_not_given_is_withdrawn() -> None:
     inbox = Inbox()
-    inbox.put(fetched("a"))
-    kept = fetched("b")
+    inbox.put(arrival("a"))
+    kept = arrival("b")
     inbox.put(kept)
 
     inbox.withdraw("a")
@@ -80,4 +80,4 @@ def test_a_closed_one_takes_nothing() -> None:
     inbox.close()
     inbox.close()
 
-    assert not inbox.put(fetched("a"))
+    assert not inbox.put(arrival("a"))

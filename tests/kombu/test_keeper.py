@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from mq.client import Client
-from mq.kombu import fetcher, keeper
+from mq.kombu import keeper, receiver
 from tests.support.consuming import Connect, Consumed, leased, publish, ready
 from tests.support.processes import Server, wait_until
 
@@ -171,7 +171,7 @@ def test_what_is_not_settled_in_time_is_reported(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The server may be slow, and there may be hundreds of messages."""
-    for module in (keeper, fetcher):
+    for module in (keeper, receiver):
         monkeypatch.setattr(module, "WORKER_STOP_SECONDS", 0.2)
     server = start_server()
     connection = connect(server.url.replace("http", "mq"))

@@ -1,4 +1,4 @@
-"""The fetcher: what comes without asking, and what ends it."""
+"""The receiver: what comes without asking, and what ends it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Fetcher`: a thread that fetches the messages of one queue for a consumer."""
+"""`Receiver`: a thread that receives the messages of one queue for a consumer."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from mq.config import (
     WORKER_WAIT_SECONDS,
 )
 from mq.kombu.broker import MqOptions
-from mq.kombu.inbox import Fetched, Inbox
+from mq.kombu.inbox import Arrival, Inbox
 from mq.kombu.keeper import Keeper
 from mq.kombu.prefetch import Prefetch
 from mq.names import QueueName
 
 log = logging.getLogger("mq.kombu")
 
-_MOST_PER_FETCH = 100
+_MOST_AT_ONCE = 100
 """How many messages one request asks for. Their bodies are in memory together."""
 _SHARED_WAIT_SECONDS = 1.0
 """How long a request waits for a message if several queues share a prefetch count."""
 
 
-class Fetcher:
+class Receiver:
     """Asks with long polls for as many messages as there is room for, and puts them into the inbox.
 
     So the thread of the consumer, Celery's event loop for example, never waits for a server. While
-    the server cannot be reached the fetcher keeps trying; other errors go into the inbox and end
+    the server cannot be reached the receiver keeps trying; other errors go into the inbox and end
     it.
     """
 
@@ -62,7 +62,7 @@ class Fetcher:
         self._inbox = inbox
         self._polls = session.connections()
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"mq-fetch-{queue}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"mq-receive-{queue}", daemon=True)
         prefetch.join(consumer)
 
     def start(self) -> None:
@@ -85,14 +85,14 @@ class Fetcher:
     def _run(self) -> None:
         try:
             while not self._stopping.is_set():
-                self._fetch()
+                self._receive_some()
         except Exception as error:
-            self._inbox.put(Fetched(self._consumer, self._deliver, None, error))
+            self._inbox.put(Arrival(self._consumer, self._deliver, None, error))
         finally:
             self._prefetch.leave(self._consumer)
 
-    def _fetch(self) -> None:
-        prefetch, most = self._prefetch, _MOST_PER_FETCH
+    def _receive_some(self) -> None:
+        prefetch, most = self._prefetch, _MOST_AT_ONCE
         reserved = prefetch.reserve(self._consumer, most, self._stopping.is_set)
         if not reserved:
             return
@@ -127,7 +127,7 @@ class Fetcher:
 
     def _pass_on(self, message: Message) -> None:
         self._keeper.hold(message)
-        arrival = Fetched(self._consumer, self._deliver, message)
+        arrival = Arrival(self._consumer, self._deliver, message)
         if self._stopping.is_set() or not self._inbox.put(arrival):
             self._keeper.release(message)
         elif self._stopping.is_set():
