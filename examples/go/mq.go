@@ -114,7 +114,7 @@ func (q Queue) renew(held context.Context, end func(), m *Message, visibility ti
 	end()
 }
 
-// ask tries again for some seconds when no answer comes, and when the server answers 503.
+// ask tries again for some seconds when no answer comes, the server answers 503, or a proxy 502 or 504.
 func (q Queue) ask(ctx context.Context, method, path string, headers map[string]string, body []byte) (head http.Header, read []byte, err error) {
 	for pause := 100 * time.Millisecond; pause < 5*time.Second; pause *= 2 {
 		request, wrong := http.NewRequestWithContext(ctx, method, q.URL+path, bytes.NewReader(body))
@@ -138,7 +138,7 @@ func (q Queue) ask(ctx context.Context, method, path string, headers map[string]
 		} else if err == nil {
 			problem := &Problem{Status: answer.StatusCode}
 			_ = json.Unmarshal(read, problem)
-			if err = problem; problem.Status != http.StatusServiceUnavailable {
+			if err = problem; problem.Status < 502 || problem.Status > 504 {
 				return
 			}
 			after, _ := strconv.Atoi(head.Get("Retry-After"))

@@ -106,7 +106,7 @@ export class Queue {
     }
   }
 
-  // Tries again for some seconds when no answer comes, and when the server answers 503.
+  // Tries again for some seconds when no answer comes, the server answers 503, or a proxy 502 or 504.
   async #ask(method, path, { headers = {}, body, signal } = {}) {
     let failure
     for (let pause = 100; pause < 5000; pause *= 2) {
@@ -117,7 +117,7 @@ export class Queue {
         const read = Buffer.from(await answer.arrayBuffer())
         if (answer.status < 400) return { status: answer.status, headers: answer.headers, body: read }
         failure = new Problem({ status: answer.status, ...parsed(read) })
-        if (answer.status !== 503) break
+        if (![502, 503, 504].includes(answer.status)) break
         await sleep(1000 * Number(answer.headers.get('retry-after') ?? 0))
       } catch (error) {
         failure = error

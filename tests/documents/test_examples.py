@@ -11,12 +11,15 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from mq.client import Client, Queue
 from tests.support.examples import EXAMPLES, is_empty, run_example
+from tests.support.parting import Parting
 from tests.support.processes import wait_until
 from tests.support.sources import REPOSITORY
 
@@ -35,7 +38,17 @@ RENEWED_FIRST = "renewed\nback in a second\n"
 """What is printed if a renewal is under way when the work fails: the message is back early only if
 the renewal does not come last."""
 
+AWAY = b"HTTP/1.1 502 Bad Gateway\r\nConnection: close\r\nContent-Length: 6\r\n\r\n<html>"
+MADE = b"HTTP/1.1 201 Created\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+
 LONGEST_CLIENT_LINES = 150
+
+
+@pytest.fixture
+def proxy() -> Iterator[Parting]:
+    """A proxy whose server is started again just then: it answers 502 at first."""
+    with closing(Parting(AWAY, then=MADE)) as opened:
+        yield opened
 
 
 def need(program: str, package: str) -> None:
@@ -96,10 +109,11 @@ def test_a_worker_in_javascript(orders: Queue, environment: dict[str, str], tmp_
 
 
 def test_what_a_client_in_javascript_does(
-    orders: Queue, environment: dict[str, str], tmp_path: Path
+    orders: Queue, environment: dict[str, str], tmp_path: Path, proxy: Parting
 ) -> None:
     need("node", "nodejs")
-    for name in ("all", "renewal", "listeners"):
+    behind = environment | {"MQ_URL": proxy.url}
+    for name in ("all", "renewal", "listeners", "away"):
         shutil.copy(PROGRAMS / f"{name}.mjs", tmp_path)
     shutil.copy(EXAMPLES / "javascript/mq.mjs", tmp_path)
 
@@ -107,9 +121,12 @@ def test_what_a_client_in_javascript_does(
     assert is_empty(orders)
     assert run_example(environment, "node", "renewal.mjs", folder=tmp_path) == RENEWED_FIRST
     assert run_example(environment, "node", "listeners.mjs", folder=tmp_path) == "0\n"
+    assert run_example(behind, "node", "away.mjs", folder=tmp_path) == "made\n"
 
 
-def test_a_worker_in_go(orders: Queue, environment: dict[str, str], tmp_path: Path) -> None:
+def test_a_worker_in_go(
+    orders: Queue, environment: dict[str, str], tmp_path: Path, proxy: Parting
+) -> None:
     """The rest of its client is tested too, from the same cache of compiled packages."""
     need("go", "golang-go")
     go = environment | {
@@ -120,7 +137,7 @@ def test_a_worker_in_go(orders: Queue, environment: dict[str, str], tmp_path: Pa
     for name in ("go.mod", "mq.go", "main.go"):
         shutil.copy(EXAMPLES / "go" / name, tmp_path)
     run_example(go, "go", "build", "-o", "worker", ".", folder=tmp_path)
-    for name in ("all", "renewal"):
+    for name in ("all", "renewal", "away"):
         shutil.copy(PROGRAMS / f"{name}.go", tmp_path / "main.go")
         run_example(go, "go", "build", "-o", name, ".", folder=tmp_path)
 
@@ -128,6 +145,8 @@ def test_a_worker_in_go(orders: Queue, environment: dict[str, str], tmp_path: Pa
     assert run_example(environment, str(tmp_path / "all")) == PRINTED_BY_ALL
     assert is_empty(orders)
     assert run_example(environment, str(tmp_path / "renewal")) == RENEWED_FIRST
+    behind = environment | {"MQ_URL": proxy.url}
+    assert run_example(behind, str(tmp_path / "away")) == "made\n"
 
 
 @pytest.mark.parametrize("name", ["go/mq.go", "javascript/mq.mjs"])
