@@ -86,8 +86,8 @@ class ClientPause(NamedTuple):
 
 
 Operation = Generator[Request | ClientPause, ServerAnswer | None, T]
-"""A ServerAnswer is sent in for a Request, and None for a ClientPause. If there is no answer,
-NoAnswer is thrown in."""
+"""A ServerAnswer is sent in for a Request, and None for a ClientPause. If there is no answer, or
+one of another program, that ClientError is thrown in."""
 
 
 class Stopped(Exception):

@@ -220,11 +220,13 @@ def test_a_lease_outlives_a_restart_of_the_server(
     assert counts(orders) == (0, 0, 0)
 
 
-def test_a_renewal_whose_answer_is_lost_costs_no_lease(
-    server: Server, connect_client: Callable[..., Client]
+@pytest.mark.parametrize("instead", [b"", b"220 mail.example.org\r\n"], ids=["none", "of others"])
+def test_a_renewal_that_the_server_does_not_answer_costs_no_lease(
+    server: Server, connect_client: Callable[..., Client], instead: bytes
 ) -> None:
     """Nor if nothing is sent again."""
     proxy = LossyProxy(server.port, 0)
+    proxy.instead = instead
     orders = new_queue(connect_client(proxy.url, retry_seconds=0))
     orders.publish("one")
 

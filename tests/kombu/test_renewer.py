@@ -31,10 +31,12 @@ def is_later(message: Message, before: object) -> bool:
     return message.visible_at > before  # type: ignore[operator]
 
 
-def test_a_renewal_whose_answer_is_lost_costs_no_lease(
-    connect: Connect, server: Server, queue: str, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("instead", [b"", b"220 mail.example.org\r\n"], ids=["none", "of others"])
+def test_a_renewal_that_the_server_does_not_answer_costs_no_lease(
+    connect: Connect, server: Server, queue: str, caplog: pytest.LogCaptureFixture, instead: bytes
 ) -> None:
     proxy = LossyProxy(server.port, 0)
+    proxy.instead = instead
     url = proxy.url.replace("http", "mq")
     connection = connect(url, retry_seconds=0, visibility_timeout=6)
     publish(connection, queue, 1)

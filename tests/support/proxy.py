@@ -9,11 +9,12 @@ from contextlib import suppress
 
 class LossyProxy:
     """Passes on what client and server say. Of the next `losses` answers only `kept_bytes` bytes
-    come through; then the connection is closed."""
+    come through, or `instead` in their place; then the connection is closed."""
 
     def __init__(self, port: int, kept_bytes: int, host: str = "127.0.0.1") -> None:
         self.losses = 0
         self.lost = 0
+        self.instead = b""
         self._port = port
         self._kept_bytes = kept_bytes
         self._listener = socket.create_server((host, 0))
@@ -41,7 +42,7 @@ class LossyProxy:
                 if self.losses > 0:
                     self.losses -= 1
                     self.lost += 1
-                    client.sendall(data[: self._kept_bytes])
+                    client.sendall(self.instead or data[: self._kept_bytes])
                     break
                 client.sendall(data)
             # Closing alone would wait for the other thread, which still reads from it.

@@ -8,7 +8,7 @@ from weakref import WeakSet
 
 from mq.client.aio.connections import AsyncConnections
 from mq.client.connection import ServerAddress
-from mq.client.errors import NoAnswer
+from mq.client.errors import ClientError
 from mq.client.forking import Unpicklable
 from mq.client.retries import new_context
 from mq.client.token import Token
@@ -61,7 +61,7 @@ class AsyncSession(Unpicklable):
                         await _pause(step.seconds, stop)
                     else:
                         told = await connections.exchange(step)
-                except NoAnswer as error:
+                except ClientError as error:
                     step = operation.throw(error)
                 else:
                     step = operation.send(told)

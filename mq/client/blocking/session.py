@@ -12,7 +12,7 @@ from weakref import ref
 from mq.client.blocking.connections import Connections
 from mq.client.blocking.exchange import Exchange
 from mq.client.connection import ServerAddress
-from mq.client.errors import NoAnswer
+from mq.client.errors import ClientError, NoAnswer
 from mq.client.forking import Unpicklable
 from mq.client.retries import new_context
 from mq.client.token import Token, bearer
@@ -67,7 +67,7 @@ class Session(Unpicklable):
                         _pause(step.seconds, stop)
                     else:
                         told = connections.exchange(step)
-                except NoAnswer as error:
+                except ClientError as error:
                     step = operation.throw(error)
                 else:
                     step = operation.send(told)
