@@ -90,8 +90,9 @@ class AsyncMessage(ReceivedMessage):
     async def _unrenewed(self) -> AsyncIterator[None]:
         """Pause the renewal: one on its way would undo a release. It goes on if the block still has
         the message then."""
-        was_renewing = await self._renewal.end()
+        was_renewing = self._renewal.is_on
         try:
+            await self._renewal.end()
             yield
         finally:
             if was_renewing and not self.is_settled and self.lost is None:
@@ -167,24 +168,27 @@ class AsyncRenewal:
         if is_over and self._message.lost is not None:
             raise self._message.lost from error
 
+    @property
+    def is_on(self) -> bool:
+        return self._renewer is not None
+
     def start(self) -> None:
         assert self._owner is not None
         self._stop.clear()
         self._renewer = asyncio.create_task(self._renew(self._owner))
 
-    async def end(self) -> bool:
-        """Stop renewing. Returns whether the lease was being renewed. A renewal under way is waited
-        for: if it were cut off, it might be done all the same and make a new lease."""
+    async def end(self) -> None:
+        """Stop renewing. A renewal under way is waited for: if it were cut off, it might be done
+        all the same and make a new lease."""
         renewer, self._renewer = self._renewer, None
         if renewer is None:
-            return False
+            return
         self._stop.set()
         try:
             # The renewer may have been cancelled too: asyncio.run() cancels all tasks at its end.
             await asyncio.wait([renewer])
         finally:
             renewer.cancel()
-        return True
 
     async def _renew(self, owner: asyncio.Task[object]) -> None:
         delivery = self._message.delivery

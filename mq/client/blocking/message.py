@@ -85,8 +85,9 @@ class Message(ReceivedMessage):
     def _unrenewed(self) -> Iterator[None]:
         """Pause the renewal: one on its way would undo a release. It goes on if the block still has
         the message then."""
-        was_renewing = self._renewal.end()
+        was_renewing = self._renewal.is_on
         try:
+            self._renewal.end()
             yield
         finally:
             if was_renewing and not self.is_settled and self.lost is None:
@@ -147,21 +148,24 @@ class Renewal:
         if kind is None and self._message.lost is not None:
             raise self._message.lost
 
+    @property
+    def is_on(self) -> bool:
+        # In a forked process the thread does not run.
+        return self._thread is not None and self._thread.is_alive()
+
     def start(self) -> None:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._renew, name="mq-renewal", daemon=True)
         self._thread.start()
 
-    def end(self) -> bool:
-        """Stop renewing. Returns whether the lease was being renewed. A renewal under way is waited
-        for: if it were cut off, it might be done all the same and make a new lease."""
+    def end(self) -> None:
+        """Stop renewing. A renewal under way is waited for: if it were cut off, it might be done
+        all the same and make a new lease."""
         thread, self._thread = self._thread, None
-        # In a forked process the thread does not run, and a lock that it held stays taken.
-        if thread is None or not thread.is_alive():
-            return False
-        self._stop.set()
-        thread.join()
-        return True
+        # In a forked process a lock that the thread held stays taken.
+        if thread is not None and thread.is_alive():
+            self._stop.set()
+            thread.join()
 
     def _renew(self) -> None:
         delivery = self._message.delivery
