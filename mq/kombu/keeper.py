@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from enum import Enum
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
@@ -84,8 +85,11 @@ class Keeper:
         self._orders.put(_Order(verb, message))
         with self._lock:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="mq-keeper", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="mq-keeper", daemon=True)
+                # The system may have no thread for it now. The next order asks for one again.
+                with suppress(RuntimeError):
+                    thread.start()
+                    self._thread = thread
 
     def _run(self) -> None:
         while True:

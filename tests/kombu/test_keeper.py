@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from http.client import HTTPConnection
@@ -199,3 +200,26 @@ def test_what_is_held_by_two_queues_is_acknowledged_in_each(
         message.ack()
 
     wait_until(lambda: sum(leased(client, name) for name in names) == 0)
+
+
+def test_what_the_system_has_no_thread_for_now_is_settled_with_the_next_order(
+    connect: Connect, client: Client, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = connect()
+    publish(connection, queue, 1, 2)
+    consumed = Consumed(connection, queue)
+    consumed.drain_count(2)
+    start, refused = threading.Thread.start, list[threading.Thread]()
+
+    def refuse_one(thread: threading.Thread) -> None:
+        if thread.name == "mq-keeper" and not refused:
+            refused.append(thread)
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse_one)
+    for message in consumed.messages:
+        message.ack()
+
+    wait_until(lambda: client.queue(queue).counts()[1:4] == (0, 0, 0))
+    assert len(refused) == 1
