@@ -28,9 +28,10 @@ def stopping_on(
     sent already. One that comes later has its usual effect, and so have all after it.
 
     Several of these blocks, which may end in any order, heed the same signal. SIGINT stays ignored
-    if it is, as a shell starts background jobs. Only the main thread is told of signals; in other
-    threads this does nothing. An event loop keeps its own handlers, which it calls at the first
-    signal too.
+    if it is, as a shell starts background jobs. A signal that a program around Python handles
+    itself, as uWSGI does, is left to it: nothing here could put its handler back. Only the main
+    thread is told of signals; in other threads this does nothing. An event loop keeps its own
+    handlers, which it calls at the first signal too.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -44,6 +45,8 @@ def stopping_on(
 
 
 def _is_heeded(number: signal.Signals) -> bool:
+    if signal.getsignal(number) is None:
+        return False
     return number != signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN
 
 

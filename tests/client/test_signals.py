@@ -162,6 +162,21 @@ print("still here")
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGTERM, b"", b"")
 
 
+def test_a_signal_that_the_program_around_python_handles_is_left_to_it(
+    heeded: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python does not know that handler and could not put it back."""
+    known = signal.getsignal
+    monkeypatch.setattr(
+        signal, "getsignal", lambda number: None if number == signal.SIGUSR1 else known(number)
+    )
+
+    with stopping_on(BOTH, lambda: None):
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    assert heeded == [signal.SIGUSR1]
+
+
 def test_the_workers_of_a_process_end_in_any_order(heeded: list[int]) -> None:
     stops: list[str] = []
 
