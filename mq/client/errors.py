@@ -74,6 +74,9 @@ class UnexpectedAnswer(ClientError):
 class ClientClosed(ClientError):
     """The client was closed before the request was answered."""
 
+    def __init__(self) -> None:
+        super().__init__("the client is closed; make another one")
+
 
 class Refused(ClientError):
     """The server refused. `problem` says why. Nothing was changed, except perhaps after a 500,

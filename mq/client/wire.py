@@ -25,6 +25,9 @@ SUCCESS = range(200, 300)
 LONGEST_SECONDS = 365 * 86_400.0
 """Upper bound on a pause and on a timeout: no thread or socket can wait for centuries."""
 
+CLOSING_SECONDS = 1.0
+"""How soon a pause between two tries ends once the client is closed."""
+
 _SHORTEST_SECONDS = 1e-9
 """The server takes nine decimals."""
 

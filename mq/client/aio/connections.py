@@ -134,7 +134,7 @@ class AsyncConnections:
         """Make the session of aiohttp, within the event loop that uses it. Raises RuntimeError in
         any other one."""
         if self._is_closed:
-            raise ClientClosed("the client is closed; make another one")
+            raise ClientClosed
         loop = asyncio.get_running_loop()
         if self._session is not None and self._loop is not loop:
             raise RuntimeError(

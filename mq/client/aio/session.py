@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TypeVar
 from weakref import WeakSet
 
 from mq.client.aio.connections import AsyncConnections
 from mq.client.connection import ServerAddress
-from mq.client.errors import ClientError
+from mq.client.errors import ClientClosed, ClientError
 from mq.client.forking import Unpicklable
 from mq.client.retries import new_context
 from mq.client.token import Token
-from mq.client.wire import ClientPause, Operation, ServerAnswer, Stopped
+from mq.client.wire import CLOSING_SECONDS, ClientPause, Operation, ServerAnswer, Stopped
 
 T = TypeVar("T")
 
@@ -58,7 +59,7 @@ class AsyncSession(Unpicklable):
                 told: ServerAnswer | None = None
                 try:
                     if isinstance(step, ClientPause):
-                        await _pause(step.seconds, stop)
+                        await self._pause(step.seconds, stop)
                     else:
                         told = await connections.exchange(step)
                 except ClientError as error:
@@ -71,14 +72,21 @@ class AsyncSession(Unpicklable):
         finally:
             operation.close()
 
+    async def _pause(self, seconds: float, stop: asyncio.Event | None) -> None:
+        """Wait. Raises Stopped if `stop` is set meanwhile; without it ClientClosed, soon after the
+        client is closed."""
+        if stop is None:
+            return await self._pause_unless_closed(seconds)
+        try:
+            async with asyncio.timeout(seconds):
+                await stop.wait()
+        except TimeoutError:
+            return
+        raise Stopped
 
-async def _pause(seconds: float, stop: asyncio.Event | None) -> None:
-    if stop is None:
-        await asyncio.sleep(seconds)
-        return
-    try:
-        async with asyncio.timeout(seconds):
-            await stop.wait()
-    except TimeoutError:
-        return
-    raise Stopped
+    async def _pause_unless_closed(self, seconds: float) -> None:
+        over_at = time.monotonic() + seconds
+        while (left := over_at - time.monotonic()) > 0:
+            await asyncio.sleep(min(left, CLOSING_SECONDS))
+            if self._is_closed:
+                raise ClientClosed

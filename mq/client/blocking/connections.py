@@ -105,7 +105,7 @@ class Connections:
     def _take(self, request: Request) -> HTTPConnection:
         with self._lock:
             if self._is_closed:
-                raise _closed()
+                raise ClientClosed
             self._close_old()
             connection = self._usable(request) or connection_to(self._address)
             self._busy.add(connection)
@@ -146,7 +146,7 @@ class Connections:
             raise not_connected(self._address, error) from error
         with self._lock:
             if self._is_closed:
-                raise _closed()
+                raise ClientClosed
 
 
 def _has_news(sock: socket.socket) -> bool:
@@ -157,7 +157,3 @@ def _has_news(sock: socket.socket) -> bool:
     poll = select.poll()
     poll.register(sock, select.POLLIN)
     return bool(poll.poll(0))
-
-
-def _closed() -> ClientClosed:
-    return ClientClosed("the client is closed; make another one")

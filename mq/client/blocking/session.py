@@ -12,11 +12,11 @@ from weakref import ref
 from mq.client.blocking.connections import Connections
 from mq.client.blocking.exchange import Exchange
 from mq.client.connection import ServerAddress
-from mq.client.errors import ClientError, NoAnswer
+from mq.client.errors import ClientClosed, ClientError, NoAnswer
 from mq.client.forking import Unpicklable
 from mq.client.retries import new_context
 from mq.client.token import Token, bearer
-from mq.client.wire import ClientPause, Operation, Request, ServerAnswer, Stopped
+from mq.client.wire import CLOSING_SECONDS, ClientPause, Operation, Request, ServerAnswer, Stopped
 
 T = TypeVar("T")
 
@@ -64,7 +64,7 @@ class Session(Unpicklable):
                 try:
                     told = None
                     if isinstance(step, ClientPause):
-                        _pause(step.seconds, stop)
+                        self._pause(step.seconds, stop)
                     else:
                         told = connections.exchange(step)
                 except ClientError as error:
@@ -76,6 +76,20 @@ class Session(Unpicklable):
             return result
         finally:
             operation.close()
+
+    def _pause(self, seconds: float, stop: threading.Event | None) -> None:
+        """Wait. Raises Stopped if `stop` is set meanwhile; without it ClientClosed, soon after the
+        client is closed. It looks for that now and then: a signal handler may close the client, and
+        would wait for ever for a lock that the thread which it interrupts holds."""
+        if stop is not None:
+            if stop.wait(seconds):
+                raise Stopped
+            return
+        over_at = time.monotonic() + seconds
+        while (left := over_at - time.monotonic()) > 0:
+            time.sleep(min(left, CLOSING_SECONDS))
+            if self._is_closed:
+                raise ClientClosed
 
     def begin(self, request: Request, chunks: Iterator[bytes] | None = None) -> Exchange:
         """Send a request once, or again if it is repeatable and met the end of an idle connection,
@@ -100,10 +114,3 @@ class Session(Unpicklable):
             exchange.close()
             raise
         return exchange
-
-
-def _pause(seconds: float, stop: threading.Event | None) -> None:
-    if stop is None:
-        time.sleep(seconds)
-    elif stop.wait(seconds):
-        raise Stopped
