@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +14,10 @@ from tests.support.processes import Server
 from tests.support.sources import REPOSITORY
 
 DOCUMENT = (REPOSITORY / "docs" / "backup.md").read_text()
-BRING_BACK = DOCUMENT.partition("<!-- bring back -->\n```sh\n")[2].partition("```")[0]
+
+
+def _recipe(name: str) -> str:
+    return DOCUMENT.partition(f"<!-- {name} -->\n```sh\n")[2].partition("```")[0]
 
 
 @pytest.mark.parametrize("mistake", ["delete", "purge"])
@@ -32,9 +37,38 @@ def test_a_queue_that_was_deleted_or_purged_by_mistake_comes_back(
 
         assert getattr(orders, mistake)() in (None, count + 1)
         orders.create()
-        subprocess.run(["sh", "-c", BRING_BACK], cwd=server.root, check=True)
+        subprocess.run(["sh", "-c", _recipe("bring back")], cwd=server.root, check=True)
 
         found = []
         while messages := orders.receive_many(1000):
             found += [message.text() for message in messages]
     assert found == [*bodies, "later"]
+
+
+@pytest.mark.parametrize("recipe", ["copy a live root", "copy a live root twice"])
+def test_a_later_copy_has_nothing_left_of_an_earlier_one(
+    start_server: Callable[..., Server], tmp_path: Path, recipe: str
+) -> None:
+    if shutil.which("rsync") is None:
+        pytest.skip("needs rsync (Debian: rsync)")
+    server = start_server(root=tmp_path / "root")
+    script = f"PROCESSES={server.popen.pid}\n{_recipe(recipe)}"
+    (tmp_path / "root.links").mkdir()  # An earlier copy was interrupted.
+    with Client(server.url) as mq:
+        orders = mq.queue("orders")
+        orders.create()
+        for body in ("removed", "received", "ready"):
+            orders.publish(body)
+        subprocess.run(["sh", "-e", "-c", script], cwd=tmp_path, check=True)
+        for _ in range(2):
+            message = orders.receive()
+            assert message is not None
+            if message.text() == "removed":
+                orders.remove(message.id)
+        subprocess.run(["sh", "-e", "-c", script], cwd=tmp_path, check=True)
+
+    assert _files_in(tmp_path / "backup") == _files_in(server.root)
+
+
+def _files_in(root: Path) -> list[Path]:
+    return sorted(path.relative_to(root) for path in root.rglob("*") if path.is_file())
