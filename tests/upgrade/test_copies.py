@@ -16,13 +16,14 @@ import pytest
 from structlog.testing import capture_logs
 
 from mq.fsck.check import Check, mend
-from mq.names import MessageId
+from mq.names import MessageId, QueueName
 from mq.spool.network_files import files_for
+from mq.store.moving.move import Moving
 from mq.store.store import Store
 from tests.crash.load import LoadClient, client_of, create_queue
 from tests.support.mounts import LoopMount
 from tests.support.processes import Server, wait_until
-from tests.support.stores import ORDERS, body_of, publish, receive, store_on
+from tests.support.stores import ORDERS, body_of, publish, publish_as, receive, store_on
 
 BODIES = [f"body {number}".encode() for number in range(12)]
 _RSYNC_VANISHED = 24
@@ -252,3 +253,23 @@ async def test_copy_in_place_of_the_original_says_what_came_since(root: Path) ->
         assert await _drained(store) == {old: b"old", kept: b"kept"}
         new = await publish(store, b"new")
     assert new > kept
+
+
+async def test_copy_knows_the_ids_of_producers_though_its_queues_are_new(root: Path) -> None:
+    """What is dead or purged is older than the folder of its queue there."""
+    dead, purged, alive = map(MessageId, ("dead", "purged", "alive"))
+    target, graveyard = root.with_name("copy"), QueueName("orders.dead")
+    async with store_on(root) as store:
+        await store.create_queue(graveyard)
+        for each in (dead, purged):
+            await publish_as(store, b"body", message_id=each)
+        await store.move_by_id(Moving(ORDERS, graveyard, "max-receives"), [dead])
+        await store.purge(ORDERS)
+        await publish_as(store, b"body", message_id=alive)
+    _copy(root, target)
+
+    async with store_on(target) as restored:
+        await restored.move_by_id(Moving(ORDERS, graveyard, "max-receives"), [alive])
+
+        for each in (dead, purged, alive):
+            assert (await publish_as(restored, b"body", message_id=each)).is_duplicate

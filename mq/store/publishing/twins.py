@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
+from mq.disk.libc import birth_ns
 from mq.errors import IdTaken
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, dead_letter_queue, file_name
@@ -119,7 +120,8 @@ def _find(
 
 def _is_of_an_older_queue(spool: Spool, queue: QueueName, path: str) -> bool:
     """Return whether a message was published before the queue was made, which knows no ids of an
-    older one. What Spark has taken is not deleted with its queue, nor are its dead letters."""
+    older one. What Spark has taken is not deleted with its queue, nor are its dead letters. A copy,
+    of a whole root for example, says nothing: its queue is as new as itself."""
     outlives = path.startswith(_OUTLIVES_ITS_QUEUE) and path.count("/") > 1
     if not outlives and queue_of_path(path) == queue:
         return False
@@ -128,14 +130,18 @@ def _is_of_an_older_queue(spool: Spool, queue: QueueName, path: str) -> bool:
     try:
         folder, _, name = path.partition("/")
         seal = seal_at(spool, Folder(folder), name)
-        if seal is not None:
-            return seal.published_ns < made_ns
         status = spool.status(Folder(folder), name)
     except OSError as error:
         if error.errno in NO_MESSAGE:
             return False
         raise
-    return status is not None and status.st_mtime_ns < made_ns
+    if status is None:
+        return False
+    own_ns = birth_ns(f"{spool.root}/{path}")
+    # A copy was made after it was written, or after its queue was.
+    if own_ns is not None and own_ns > min(status.st_mtime_ns, made_ns):
+        return False
+    return (status.st_mtime_ns if seal is None else seal.published_ns) < made_ns
 
 
 def _open(spool: Spool, path: str) -> int | None:
