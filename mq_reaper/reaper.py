@@ -12,7 +12,7 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -127,11 +127,17 @@ class Reaper:
         self._started_ns = self._now_ns()
         self._deadline_ns = self._started_ns - self._keep_ns
         folders: list[str] = []
-        self._unlink_batches(self._folder, self._due(folders))
+        self._unlink_batches(self._folder, self._due(folders), self._is_in_place)
         for name in folders:
-            self._reap_folder(self._folder, name, _MAX_DEPTH)
+            self._reap_folder(self._folder, name, _MAX_DEPTH, self._is_in_place)
         self.counts.kept = self._pass.kept
         return self._pass.files
+
+    def _is_in_place(self) -> bool:
+        """Return True. Raises CommandFailed if a person has moved the folder away meanwhile, to
+        keep what is in it."""
+        require_at(self._folder, self._config.source)
+        return True
 
     def _now_ns(self) -> int:
         """Return the time by the clock that gave the files theirs: that of a file server, or of
@@ -167,10 +173,17 @@ class Reaper:
         is_kept = is_fifo(name.partition(":")[0])
         return min(self._deadline_ns, self._started_ns - _FIFO_NS) if is_kept else self._deadline_ns
 
-    def _reap_folder(self, parent: int, name: str, depth: int) -> None:
+    def _reap_folder(
+        self, parent: int, name: str, depth: int, is_above: Callable[[], bool]
+    ) -> None:
         """Empty and remove the folder of a deleted queue, of a batch that Spark has read, or of
-        purges. In the last two the messages lie one folder deeper, in numbered parts. Raises
-        OSError if a sync fails."""
+        purges. In the last two the messages lie one folder deeper, in numbered parts. If a person
+        moves it away meanwhile, or what is above it, the rest stays. Raises OSError if a sync
+        fails."""
+
+        def is_in_place() -> bool:
+            return is_above() and self._leads_to(parent, name, folder)
+
         try:
             folder = self._files.open_folder(parent, name)
         except OSError as error:
@@ -178,17 +191,26 @@ class Reaper:
             return
         stay = self._pass.kept
         try:
-            self._unlink_batches(folder, self._messages(folder, name, depth))
+            self._unlink_batches(
+                folder, self._messages(folder, name, depth, is_in_place), is_in_place
+            )
+            is_done = self._pass.kept == stay and is_in_place()
         finally:
             self._files.close(folder)
-        if self._pass.kept > stay:
+        if not is_done:
             return
         try:
             self._files.remove_folder(parent, name)
         except OSError as error:
             self._leave(name, error)
 
-    def _messages(self, folder: int, name: str, depth: int) -> Iterator[str]:
+    def _leads_to(self, parent: int, name: str, folder: int) -> bool:
+        status = self._status(parent, name)
+        return status is not None and os.path.samestat(status, os.fstat(folder))
+
+    def _messages(
+        self, folder: int, name: str, depth: int, is_in_place: Callable[[], bool]
+    ) -> Iterator[str]:
         try:
             inside = self._list(folder)
         except OSError as error:
@@ -205,18 +227,22 @@ class Reaper:
             ):
                 self._pass.kept += 1
             elif depth and entry.removesuffix(OPEN_SUFFIX).isdigit():
-                self._reap_folder(folder, entry, depth - 1)
+                self._reap_folder(folder, entry, depth - 1, is_in_place)
 
-    def _unlink_batches(self, folder: int, names: Iterator[str]) -> None:
+    def _unlink_batches(
+        self, folder: int, names: Iterator[str], is_in_place: Callable[[], bool]
+    ) -> None:
         while batch := list(islice(names, self._config.batch_files)):
             started = time.monotonic()
+            self._sync()
+            if not is_in_place():
+                return
             self._unlink(folder, batch)
             if len(batch) == self._config.batch_files:
                 time.sleep(self._config.pause_seconds)
             self._pass.unlinking_seconds += time.monotonic() - started
 
     def _unlink(self, folder: int, batch: list[str]) -> None:
-        self._sync()
         self._pass.batches += 1
         for name in batch:
             try:
