@@ -184,9 +184,9 @@ class Files:
         return libc.exists(self._libc, folder_fd, name)
 
     def look_up(self, folder_fd: int | None, name: str) -> None:
-        """Make the kernel ask the file system for a name: it would make a file, but for the slash
-        after the name. Raises FileExistsError if the name is there, or else FileNotFoundError."""
-        os.mknod(f"{name}/", dir_fd=folder_fd)
+        """Make the kernel ask the file system for a name (`libc.look_up`). Raises FileExistsError
+        if the name is there, or else FileNotFoundError."""
+        libc.look_up(self._libc, folder_fd, name)
 
     def open_folder(self, folder_fd: int | None, name: str) -> int:
         return os.open(name, _FOLDER, dir_fd=folder_fd)

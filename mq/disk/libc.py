@@ -1,5 +1,5 @@
 """System calls that Python lacks, or whose errors it hides: renameat2(2), syncfs(2), statx(2),
-getdents64(2), faccessat(2). They release the GIL."""
+getdents64(2), faccessat(2), linkat(2). They release the GIL."""
 
 from __future__ import annotations
 
@@ -32,6 +32,9 @@ _NOTHING_THERE = frozenset(
     {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EACCES, errno.EPERM}
 )
 """Errors of a look which say that the name leads nowhere, or where this user may not look."""
+
+_NOT_LINKED = frozenset({errno.EPERM, errno.EROFS})
+"""How linkat(2) of a folder fails if the new name is free."""
 
 _AT_FDCWD = -100
 _AT_SYMLINK_NOFOLLOW = 0x100
@@ -83,6 +86,20 @@ def exists(libc: ctypes.CDLL, folder_fd: int | None, name: str) -> bool:
     if code not in _NOTHING_THERE:
         raise OSError(code, os.strerror(code), name)
     return False
+
+
+def look_up(libc: ctypes.CDLL, folder_fd: int | None, name: str) -> None:
+    """Call linkat(2) to give a folder another name, which always fails. But first the kernel looks
+    whether that name is free, and for that asks the file system, whatever it has cached
+    (LOOKUP_EXCL, in each version of Linux). Raises FileExistsError or FileNotFoundError, or another
+    OSError, which says nothing."""
+    at = _AT_FDCWD if folder_fd is None else folder_fd
+    folder = "." if folder_fd is not None else os.path.dirname(name) or "."
+    libc.linkat(at, c_name(folder), at, c_name(name), 0)
+    code = ctypes.get_errno()
+    if code in _NOT_LINKED:
+        code = errno.ENOENT
+    raise OSError(code, os.strerror(code), name)
 
 
 def is_folder_of_btrfs(libc: ctypes.CDLL, fd: int, known: dict[int, bool]) -> bool:

@@ -50,6 +50,7 @@ class NetworkFiles(Files):
     def __init__(self, root: Path) -> None:
         super().__init__()
         self._format = str(root / FORMAT_FILE)
+        self._is_nfs = file_system_kind(nearest_folder(root)).startswith("nfs")
         self._mutex = threading.Lock()
         self._folder_locks: dict[int, int] = {}
         self._locked: set[int] = set()
@@ -98,14 +99,19 @@ class NetworkFiles(Files):
         return super().exists(folder_fd, name)
 
     def status_of(self, folder_fd: int, name: str) -> os.stat_result:
-        """Ask the file system itself, whatever this host has cached. mknod(2) of `name/` looks for
-        `name` (LOOKUP_EXCL) and then fails, with EEXIST or ENOENT: it never makes a file."""
+        """Ask the file system itself, whatever this host has cached."""
         try:
             self.look_up(folder_fd, name)
         except OSError as error:
             if error.errno == errno.ENOENT:  # Asking for its status would take another request.
                 raise
         return super().status_of(folder_fd, name)
+
+    def look_up(self, folder_fd: int | None, name: str) -> None:
+        """Do nothing on NFS, which takes a name that it has not cached for free, and asks nobody
+        (nfs_is_exclusive_create). There only one host works on a root."""
+        if not self._is_nfs:
+            super().look_up(folder_fd, name)
 
     def _known_inode_of(self, folder_fd: int, name: str) -> int:
         """Return the inode of a name as this host knows it, which mostly costs no request. A name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections import Counter
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from mq.disk.files import Files
-from mq.disk.libc import birth_ns, list_at_once
+from mq.disk.libc import birth_ns, list_at_once, load_libc, look_up
 
 
 class CountedLibc:
@@ -86,3 +87,21 @@ def test_the_library_is_loaded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert births[0] == births[1]
     assert listings[0] == listings[1]
     assert loads == []
+
+
+def test_a_look_up_says_whether_a_name_is_there_and_makes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("nowhere")
+    fd = os.open(tmp_path, os.O_RDONLY)
+    outcomes: dict[str, set[int | None]] = {}
+    for name in ("file", "folder", "link", "none"):
+        for at, path in ((fd, name), (None, str(tmp_path / name))):
+            with pytest.raises(OSError, match=name) as raised:
+                look_up(load_libc(), at, path)
+            outcomes.setdefault(name, set()).add(raised.value.errno)
+    os.close(fd)
+
+    there = {errno.EEXIST}
+    assert outcomes == {"file": there, "folder": there, "link": there, "none": {errno.ENOENT}}
+    assert sorted(os.listdir(tmp_path)) == ["file", "folder", "link"]

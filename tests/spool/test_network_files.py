@@ -6,6 +6,7 @@ import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -39,6 +40,24 @@ def test_looking_a_name_up_makes_no_file(tmp_path: Path, folder: int) -> None:
     assert found == [True, False, False, True]
     assert files.exists(None, str(tmp_path / "none/below")) is False
     assert sorted(os.listdir(tmp_path)) == ["folder", "format", "link", "one"]
+
+
+def test_nfs_is_not_asked_in_a_way_that_it_takes_for_a_new_name(
+    tmp_path: Path, folder: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says that every name is free that it has not cached."""
+
+    def look_up(_: object, folder_fd: int | None, name: str) -> NoReturn:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+
+    monkeypatch.setattr("mq.spool.network_files.file_system_kind", lambda _: "nfs4")
+    monkeypatch.setattr("mq.disk.libc.look_up", look_up)
+    files = NetworkFiles(tmp_path)
+
+    assert [files.exists(folder, name) for name in ("one", "none")] == [True, False]
+    assert files.status_of(folder, "one").st_size == 3
+    with pytest.raises(FileNotFoundError):
+        files.status_of(folder, "none")
 
 
 @pytest.mark.parametrize("is_plain", [False, True])
