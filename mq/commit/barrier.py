@@ -9,7 +9,7 @@ missing or torn.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -55,6 +55,8 @@ class Barrier:
     out, and then one sync of the folder `new` flushes the log. Its time is set just before, so that
     its entry in the log comes after all others.
 
+    On a network file system everything is synced one by one.
+
     The descriptor for syncfs is held from the start, because a writeback error is reported once to
     each descriptor that was open when it happened."""
 
@@ -79,7 +81,10 @@ class Barrier:
         is_one_log = self._is_one_log()
         if not is_one_log:
             folders |= dict.fromkeys(folder for each in unsynced for folder in each.implied)
-        if any(each.has_closed_files for each in unsynced):
+        has_closed_files = any(each.has_closed_files for each in unsynced)
+        if self._spool.files.is_of_network:
+            return self._prepare_each(files, folders, has_closed_files)
+        if has_closed_files:
             return self._sync_all
         are_several = len(files) + len(folders) > 1 and len(files) <= MOST_WRITTEN_OUT
         if is_one_log and self._spool.has_data_log and are_several:
@@ -91,6 +96,26 @@ class Barrier:
         except OSError:
             return self._sync_all  # Another process has just deleted the queue, for example.
         return partial(self._sync_each, files, opened)
+
+    def _prepare_each(
+        self, files: Sequence[int], folders: Iterable[str], is_more: bool
+    ) -> Callable[[], None]:
+        """Return a call that syncs each of these, and then, with `is_more` or if a folder is gone,
+        all that this process has changed. On a network file system no sync of everything finds what
+        another host has written, or a file of which only attributes were changed."""
+        opened: list[int | OpenQueue] = []
+        for folder in folders:
+            try:
+                opened.append(self._open_at(folder))
+            except OSError:
+                is_more = True
+
+        def sync() -> None:
+            self._sync_each(files, opened)
+            if is_more:
+                self._sync_all()
+
+        return sync
 
     def _is_one_log(self) -> bool:
         """Whether a sync makes what is implied durable too. Where the system lacks the calls, a

@@ -114,6 +114,21 @@ def test_several_files_are_synced_in_one_go(
     assert synced == ["."]
 
 
+@pytest.mark.parametrize("has_closed_files", [False, True])
+def test_on_a_network_file_system_each_thing_of_a_round_is_synced_by_itself(
+    spool: Spool, barrier: Barrier, synced: list[str], new_file: int, has_closed_files: bool
+) -> None:
+    """Another host may have written it, or this one has changed nothing but its attributes."""
+    spool.files.is_of_network = True
+    prolonged = Unsynced((new_file,), (), has_closed_files, implied=(Folder.DELAY,))
+    gone = Unsynced((), ("queues/gone",)) if has_closed_files else MOVED
+
+    barrier.make_durable([prolonged, prolonged, MOVED, gone])
+
+    everything = ["."] if has_closed_files else []
+    assert synced == ["message", "message", "remove", "delay", *everything]
+
+
 @pytest.mark.parametrize("abilities", [(False, True), (True, False), (False, False)])
 def test_elsewhere_the_folder_of_a_new_file_is_synced_too(
     spool: Spool,
