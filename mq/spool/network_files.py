@@ -8,7 +8,8 @@ Five things differ there from a local file system:
   the file is where it was to go.
 - **Locks of folders stay on one host** (FUSE, NFS). Locks of bytes reach the others, so the lock of
   a folder is that of a byte of the file `format`.
-- **syncfs(2) stops at this host.** What this process has changed is synced file by file.
+- **syncfs(2) stops at this host.** The folders in which this process has changed a name are synced
+  one by one, and the files that it has written to by those who have them open.
 - **A lock ends some time after its file was closed**, so it is ended first.
 """
 
@@ -18,8 +19,8 @@ import errno
 import os
 import stat
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from mq.disk.byte_locks import offset_of, share_byte, unlock_bytes
@@ -52,11 +53,14 @@ class NetworkFiles(Files):
         self._format = str(root / FORMAT_FILE)
         self._is_nfs = file_system_kind(nearest_folder(root)).startswith("nfs")
         self._mutex = threading.Lock()
+        self._syncing = threading.Lock()
         self._folder_locks: dict[int, int] = {}
         self._locked: set[int] = set()
         self._written: set[int] = set()
         self._changed: dict[int, int] = {}
-        self._failed: OSError | None = None
+        self._failed = OSError(errno.EIO, os.strerror(errno.EIO))
+        self._failures = self._reported = 0
+        self._heard: dict[int, int] = {}
 
     # Names
 
@@ -70,7 +74,6 @@ class NetworkFiles(Files):
             is_there = self._inode_of(target_fd, target) == inode
             if not is_there or self._inode_of(source_fd, source) is not None:
                 raise
-            self._note_change(source_fd, target_fd)
 
     def rename_once(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
         """Move as `rename` does, but a lost reply counts as a lost race.
@@ -79,8 +82,8 @@ class NetworkFiles(Files):
         step, which another host sees as a whole. A link and an unlink would be two, and the link
         would go by a cached name, after the message had been removed by another host.
         """
-        self._note_change(source_fd, target_fd)
-        super().rename_once(source_fd, source, target_fd, target)
+        with self._changing(source_fd, target_fd):
+            super().rename_once(source_fd, source, target_fd, target)
 
     def _without_flags(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
         there = self._inode_of(target_fd, target)
@@ -142,39 +145,36 @@ class NetworkFiles(Files):
             return super().open_unnamed(folder_fd, mode)
 
     def link(self, fd: int, folder_fd: int, name: str) -> None:
-        self._note_change(folder_fd)
         try:
-            super().link(fd, folder_fd, name)
+            with self._changing(folder_fd):
+                super().link(fd, folder_fd, name)
         except FileExistsError:
             if not os.path.samestat(os.fstat(fd), self.status_of(folder_fd, name)):
                 raise
 
     def replace(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
-        self._note_change(source_fd, target_fd)
-        super().replace(source_fd, source, target_fd, target)
+        with self._changing(source_fd, target_fd):
+            super().replace(source_fd, source, target_fd, target)
 
     def unlink(self, folder_fd: int, name: str) -> None:
         """Take a name away. If it is gone already, this call or another process has done that."""
-        self._note_change(folder_fd)
-        with suppress(FileNotFoundError):
+        with self._changing(folder_fd), suppress(FileNotFoundError):
             super().unlink(folder_fd, name)
 
     def make_folder(self, folder_fd: int | None, name: str, mode: int) -> None:
         """Make a folder. If it was not there and is there now, this call or another process that
         makes the same folder has made it."""
-        if folder_fd is not None:
-            self._note_change(folder_fd)
         was_there = self.exists(folder_fd, name)
         try:
-            super().make_folder(folder_fd, name, mode)
+            with self._changing(*(() if folder_fd is None else (folder_fd,))):
+                super().make_folder(folder_fd, name, mode)
         except FileExistsError:
             if was_there or not self.exists(folder_fd, name):
                 raise
 
     def remove_folder(self, folder_fd: int, name: str) -> None:
         """Remove an empty folder, as `unlink` does a name."""
-        self._note_change(folder_fd)
-        with suppress(FileNotFoundError):
+        with self._changing(folder_fd), suppress(FileNotFoundError):
             super().remove_folder(folder_fd, name)
 
     # Locks
@@ -226,14 +226,18 @@ class NetworkFiles(Files):
         if fd in self._locked or fd in self._folder_locks:
             with suppress(OSError):
                 self.unlock(fd)
-        if fd in self._written:
-            try:
-                self.sync(fd)
-            except OSError as error:
-                self._failed = error
+        if fd in self._written and fd not in self._temporary_names:  # Those are dropped.
+            self._sync_for_others(fd)
+        self._written.discard(fd)
+        self._heard.pop(fd, None)
         super().close(fd)
 
     # Stable media
+
+    def open_folder(self, folder_fd: int | None, name: str) -> int:
+        fd = super().open_folder(folder_fd, name)
+        self._heard[fd] = self._reported
+        return fd
 
     def write(self, fd: int, data: bytes | bytearray | memoryview) -> None:
         self._written.add(fd)
@@ -244,36 +248,53 @@ class NetworkFiles(Files):
         super().sync(fd)
 
     def sync_file_system(self, fd: int) -> None:
-        """Sync each folder in which this process has changed a name, each file that it has written
-        to, and `fd`. Also raises what the sync of a file that was closed meanwhile raised."""
-        failed, self._failed = self._failed, None
-        with self._mutex:
-            changed, self._changed = self._changed, {}
-        for each in list(self._written):
-            failed = self._try_to_sync(each) or failed
-        for each in changed.values():
-            failed = self._try_to_sync(each) or failed
-            super().close(each)
-        if failed is not None:
-            raise failed
-        self.sync(fd)
+        """Sync each folder in which this process has changed a name, and `fd`. What was written and
+        is closed was synced then; what is open is left to its owner, because an error is reported
+        once to a descriptor. If a sync for others has failed since `fd` was opened, its error may
+        be that of the caller's own data: it is raised, once for each `fd`, as by syncfs(2)."""
+        with self._syncing:  # What another thread has begun to sync may be the caller's.
+            with self._mutex:
+                changed, self._changed = self._changed, {}
+            for each in changed.values():
+                self._sync_for_others(each)
+                super().close(each)
+        self._sync_for_others(fd)
+        if self._heard.get(fd, self._reported) != self._failures:
+            self._heard[fd] = self._reported = self._failures
+            raise OSError(self._failed.errno, self._failed.strerror)
 
-    def _try_to_sync(self, fd: int) -> OSError | None:
+    def _sync_for_others(self, fd: int) -> None:
         try:
             self.sync(fd)
         except OSError as error:
-            return error
-        return None
+            self._keep(error)
 
-    def _note_change(self, *folder_fds: int) -> None:
-        for fd in folder_fds:
+    def _keep(self, error: OSError) -> None:
+        with self._mutex:
+            self._failed = error
+            self._failures += 1
+
+    @contextmanager
+    def _changing(self, *folder_fds: int) -> Iterator[None]:
+        """Note the folders in which a name is changed, after that: another thread may sync them
+        just before."""
+        try:
+            yield
+        finally:
+            for fd in folder_fds:
+                self._note_change(fd)
+
+    def _note_change(self, fd: int) -> None:
+        try:
             inode = os.fstat(fd).st_ino
             with self._mutex:
-                if inode in self._changed:
-                    continue
-                self._changed[inode] = os.dup(fd)
-                is_full = len(self._changed) > _MOST_CHANGED_FOLDERS
-                oldest = self._changed.pop(next(iter(self._changed))) if is_full else None
-            if oldest is not None:
-                self._failed = self._try_to_sync(oldest) or self._failed
+                if inode not in self._changed:
+                    self._changed[inode] = os.dup(fd)
+        except OSError as error:
+            self._keep(error)
+        while len(self._changed) > _MOST_CHANGED_FOLDERS:
+            with self._syncing:
+                with self._mutex:
+                    oldest = self._changed.pop(next(iter(self._changed)))
+                self._sync_for_others(oldest)
                 super().close(oldest)

@@ -217,55 +217,6 @@ def test_without_the_format_file_a_folder_has_the_lock_of_its_host(
     os.close(other)
 
 
-class SyncedFiles(NetworkFiles):
-    """Notes what was synced, by inode."""
-
-    def __init__(self, root: Path) -> None:
-        super().__init__(root)
-        self.synced: set[int] = set()
-        self.fails = False
-
-    def sync(self, fd: int) -> None:
-        if self.fails:
-            raise OSError(errno.EIO, "no")
-        super().sync(fd)
-        self.synced.add(os.fstat(fd).st_ino)
-
-
-def test_a_sync_of_everything_syncs_each_folder_and_file_that_was_changed(
-    tmp_path: Path, folder: int
-) -> None:
-    files = SyncedFiles(tmp_path)
-    for number in range(100):  # more than are remembered
-        (tmp_path / f"folder{number}").mkdir()
-        fd = files.open_folder(folder, f"folder{number}")
-        new = files.create(fd, "new", 0o600)
-        files.write(new, b"new")
-        files.close(new)
-        files.rename(fd, "new", fd, "old")
-        files.close(fd)
-    files.unlink(folder, "one")
-
-    files.sync_file_system(folder)
-
-    changed = {path.stat().st_ino for path in (tmp_path, *tmp_path.glob("folder*"))}
-    assert changed <= files.synced
-    assert {path.stat().st_ino for path in tmp_path.glob("folder*/old")} <= files.synced
-
-
-def test_a_failed_sync_of_a_closed_file_is_reported_once(tmp_path: Path, folder: int) -> None:
-    files = SyncedFiles(tmp_path)
-    new = files.create(folder, "new", 0o600)
-    files.write(new, b"new")
-    files.fails = True
-    files.close(new)
-    files.fails = False
-
-    with pytest.raises(OSError, match="no"):
-        files.sync_file_system(folder)
-    files.sync_file_system(folder)
-
-
 def test_a_message_is_held_with_the_status_that_its_name_has(tmp_path: Path, folder: int) -> None:
     """That of the descriptor may have been cached before another host stamped the file."""
 

@@ -6,11 +6,12 @@ import errno
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from mq.errors import IdTaken, LeaseMismatch, MessageNotFound
+from mq.errors import IdTaken, LeaseMismatch, MessageNotFound, StoreUnavailable
 from mq.names import MessageId
 from mq.spool.network_files import STALE_NS, NetworkFiles
 from tests.support.faults import LossyFiles, looks_of
@@ -252,3 +253,31 @@ async def test_failed_seal_after_the_move_leaves_the_message_due(
         redeliver(root, seconds_later=STALE_NS / SECOND_NS + 1)
 
         assert (await receive(store)).message_id == message_id
+
+
+class FullFiles(NetworkFiles):
+    """The next sync of a file in `full` fails, and no other does: the kernel reports an error once
+    to a descriptor."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.full: set[int] = set()
+
+    def sync(self, fd: int) -> None:
+        inode = os.fstat(fd).st_ino
+        if inode in self.full:
+            self.full.remove(inode)
+            raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+        super().sync(fd)
+
+
+async def test_upload_whose_sync_fails_beside_a_batch_is_refused(root: Path) -> None:
+    files = FullFiles(root)
+    async with store_on(root, files) as store, await store.open_upload() as upload:
+        await upload.write(BODIES[-1])
+        files.full.add(os.fstat(upload._fd).st_ino)
+        with suppress(StoreUnavailable):
+            await store.publish_batch(ORDERS, batch_of(draft_of(b"body", MessageId("own"))))
+
+        with pytest.raises(StoreUnavailable, match="quota"):
+            await upload.finish(None)
