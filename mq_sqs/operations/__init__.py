@@ -62,7 +62,8 @@ HANDLERS: Mapping[str, Handler] = {
     ),
     "DeleteMessage": _writes(receipts.delete_message),
     "DeleteMessageBatch": _writes(receipts.delete_message_batch),
-    "DeleteQueue": _administers(queues.delete_queue),
+    # A queue that is not there is not told first: before that its deletion must be durable.
+    "DeleteQueue": Handler(queues.delete_queue, Scope.ADMIN, _by_url),
     "GetQueueAttributes": _reads(queues.get_queue_attributes),
     "GetQueueUrl": _in_queue(
         queues.get_queue_url, Scope.READ, lambda values: queue_of_name(values["QueueName"])

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from mq.commit.operation import InWorker, Operation
 from mq.errors import QueueNotFound
 from mq.names import QueueName, is_fifo
+from mq.spool.queue.queue_settings import QueueSettings
 from mq.store.context import Workspace
 from mq.web.tokens import Scope
 from mq_sqs.calls import Operations, Result, SqsCall
@@ -52,15 +53,10 @@ async def create_queue(operations: Operations, call: SqsCall, queue: QueueName) 
     changes = changes_of(queue, attributes) | tag_changes(tags)
     await _check_dead_letters(operations, call, queue, attributes)
     async with operations.turn(queue):
-        try:
-            settings = await operations.store.read_settings(queue)
-        except QueueNotFound:
-            check_together(None, changes)
-            # `CREATED` is to the second, and a queue can be made again at once.
-            earlier = await operations.fifo.forgetting() if is_fifo(queue) else {}
-            changes = {**NEW_QUEUE, **earlier, **changes}
-        else:
-            check_together(settings, changes)
+        settings = await _settings_of(operations, queue)
+        check_together(settings, changes)
+        is_made = settings is not None and CREATED in settings.notes
+        if settings is not None:
             other = find_conflict(queue, attributes, settings, operations.visibility_seconds)
             if other is not None:
                 raise SQSError(
@@ -68,11 +64,24 @@ async def create_queue(operations: Operations, call: SqsCall, queue: QueueName) 
                     "A queue already exists with the same name and a different value for attribute "
                     f"{other}",
                 )
-            if CREATED in settings.notes:
-                return _url(operations, call, queue)
+        # Another gateway may have made it a moment ago. From here on it survives a power cut.
+        if is_made and not await operations.store.create_queue(queue):
+            return _url(operations, call, queue)
+        if settings is None or is_made:  # In the second case it was deleted just now.
+            # `CREATED` is to the second, and a queue can be made again at once.
+            earlier = await operations.fifo.forgetting() if is_fifo(queue) else {}
+            changes = {**NEW_QUEUE, **earlier, **changes}
         await operations.store.create_queue(queue, changes | _stamps(CREATED, MODIFIED))
         operations.forget(queue)
     return _url(operations, call, queue)
+
+
+async def _settings_of(operations: Operations, queue: QueueName) -> QueueSettings | None:
+    """Return the settings that a queue has now, or None if there is no such queue."""
+    try:
+        return await operations.store.read_settings(queue)
+    except QueueNotFound:
+        return None
 
 
 async def get_queue_url(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
