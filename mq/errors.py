@@ -101,6 +101,10 @@ class IdTaken(MQError):
     """A message was published under that id with another body. Nothing was stored."""
 
 
+class TooOld(MQError):
+    """The queue that a message was to be moved to would remove it at once. It stays where it is."""
+
+
 class LeaseMismatch(MQError):
     """The lease named in `If-Match` is not the current one. Nothing was changed."""
 

@@ -107,6 +107,11 @@ class IdTaken(Refused):
     """409: another body, or other properties, were published under that id."""
 
 
+class TooOld(Refused):
+    """409: the queue that a message was to be moved to would remove it at once, because of its
+    `ttl`. It stays where it is."""
+
+
 class LeaseLost(Refused):
     """404 or 412: the lease on a message is over, and another receiver has or had the message.
 

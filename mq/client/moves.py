@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from mq.client import arguments
 from mq.client.answers import read_failures, unexpected
 from mq.client.arguments import MOST_BYTES_OF_IDS, split_ids
-from mq.client.errors import ClientError, IdTaken, LeaseLost, MessageNotFound
+from mq.client.errors import ClientError, IdTaken, LeaseLost, MessageNotFound, TooOld
 from mq.client.messages import Delivery
 from mq.client.retries import Context, ask
 from mq.client.wire import Operation, Request, ServerAnswer, json_in
@@ -49,7 +49,7 @@ def move_many(
         request = Request("POST", f"/{target}/messages?{given}", headers=headers, done=_MOVED)
         try:
             answer = yield from ask(context, request, (MessageNotFound,) if len(some) == 1 else ())
-        except (LeaseLost, MessageNotFound, IdTaken) as error:
+        except (LeaseLost, MessageNotFound, IdTaken, TooOld) as error:
             # The answer for a single id has no lines.
             failed[some[0]] = error
             continue

@@ -21,6 +21,7 @@ from mq.client.errors import (
     Problem,
     QueueNotFound,
     Refused,
+    TooOld,
     Unauthorized,
     Unavailable,
     UnexpectedAnswer,
@@ -37,6 +38,7 @@ _BY_TYPE: dict[str, type[Refused]] = {
     f"{_PREFIX}queue-not-found": QueueNotFound,
     f"{_PREFIX}message-not-found": MessageNotFound,
     f"{_PREFIX}fifo-queue": Refused,
+    f"{_PREFIX}too-old": TooOld,
 }
 _BY_STATUS: dict[int, type[Refused]] = {
     400: BadRequest,

@@ -28,6 +28,7 @@ _EXIT_CODES: dict[type[MQError], ExitCode] = {
     errors.QueueNotFound: ExitCode.NOT_FOUND,
     errors.MessageNotFound: ExitCode.NOT_FOUND,
     errors.IdTaken: ExitCode.REFUSED,
+    errors.TooOld: ExitCode.REFUSED,
     errors.QueueIsFifo: ExitCode.REFUSED,
     errors.InvalidBatch: ExitCode.REFUSED,
     errors.LeaseMismatch: ExitCode.REFUSED,

@@ -46,6 +46,7 @@ PROBLEMS: Mapping[type[errors.MQError], ProblemType] = {
     errors.QueueNotFound: ProblemType(404, "queue-not-found", "There is no such queue"),
     errors.MessageNotFound: ProblemType(404, "message-not-found", "There is no such message"),
     errors.IdTaken: ProblemType(409, "id-taken", "That id was used for another message"),
+    errors.TooOld: ProblemType(409, "too-old", "The queue would remove it at once"),
     errors.QueueIsFifo: ProblemType(
         409, "fifo-queue", "Its messages are sent and received through the gateway for SQS alone"
     ),

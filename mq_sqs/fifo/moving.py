@@ -10,7 +10,7 @@ from collections.abc import Set
 from typing import NamedTuple
 
 from mq.commit.operation import Operation, Pause
-from mq.errors import IdTaken, StoreUnavailable
+from mq.errors import IdTaken, StoreUnavailable, TooOld
 from mq.ids import id_of_key
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, is_fifo, queue_path
@@ -39,7 +39,8 @@ def move_in_order(work: Workspace, fifo: FifoQueues, move: OrderedMove) -> Opera
     are moved at a time.
 
     Durable on return; a crash leaves each message in one of its two queues. Raises QueueNotFound,
-    also for a queue that messages died in, and StoreUnavailable; what was moved before stays moved.
+    also for a queue that messages died in, StoreUnavailable, and TooOld as `redrive` does; what was
+    moved before stays moved.
     """
     redriven = Redriven([], [], [], [])
     state = yield from use(work, fifo, move.source)
@@ -104,7 +105,7 @@ def _home_of(work: Workspace, source: QueueName, message_id: MessageId) -> Queue
 def _move_some(
     work: Workspace, state: FifoQueue, move: OrderedMove, home: QueueName, redriven: Redriven
 ) -> None:
-    """Move what goes to `home`, each group up to the first message that does not. Raises
+    """Move what goes to `home`, each group up to the first message that does not. Raises TooOld,
     OSError."""
     moving = Moving(move.source, home)
     keys = _take_stuck(state, move.passed)
@@ -128,6 +129,10 @@ def _move_some(
                 continue
             if isinstance(outcome, StoreUnavailable):
                 break  # The queue is full, and may have room later; it had when this began.
+            if isinstance(outcome, TooOld):
+                if not redriven.moved:
+                    raise outcome
+                break
             waiting.add(group)
             redriven.stayed.append(message_id)
             if isinstance(outcome, IdTaken):

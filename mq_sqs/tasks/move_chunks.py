@@ -53,8 +53,8 @@ class Chunks:
         self._looked = clock()
 
     async def move(self, limit: int) -> Chunk:
-        """Move up to `limit` messages. Raises QueueNotFound or InvalidRequest if a queue is gone or
-        cannot take them, StoreUnavailable."""
+        """Move up to `limit` messages. Raises QueueNotFound, InvalidRequest or TooOld if a queue is
+        gone or cannot take them, StoreUnavailable."""
         target, source = self._target, self._source
         if target is None or is_fifo(source):
             return await self._redrive(limit)

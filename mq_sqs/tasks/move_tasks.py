@@ -20,7 +20,7 @@ from functools import partial
 
 import structlog
 
-from mq.errors import InvalidRequest, QueueNotFound, StoreUnavailable
+from mq.errors import InvalidRequest, QueueNotFound, StoreUnavailable, TooOld
 from mq.names import QueueName, is_fifo
 from mq.spool.locks import lock_names
 from mq.spool.queue.queue_settings import QueueSettings
@@ -236,7 +236,7 @@ class _Run:
         """Move up to `limit` messages. Raises what `to_the_end` raises."""
         try:
             return await self._chunks.move(limit)
-        except (QueueNotFound, InvalidRequest) as error:
+        except (QueueNotFound, InvalidRequest, TooOld) as error:
             await self._settings()
             is_gone = isinstance(error, QueueNotFound)
             return Chunk(reason=QUEUE_DOES_NOT_EXIST.code if is_gone else str(error))

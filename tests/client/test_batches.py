@@ -15,10 +15,11 @@ from mq.client import (
     MessageNotFound,
     NewMessage,
     Queue,
+    TooOld,
     Unavailable,
 )
 from mq.config import MAX_BATCH_BYTES
-from tests.support.faces import counts, new_queue
+from tests.support.faces import counts, new_queue, receive_now
 from tests.support.processes import Server
 
 
@@ -48,6 +49,20 @@ def test_a_move_of_several_into_a_full_queue_returns_those_that_stay(
     )
     with pytest.raises(Unavailable, match="max-messages"):
         full.move_many(orders.name, others[:1])
+
+
+def test_what_a_queue_would_remove_at_once_is_not_moved_there(mq: Client, orders: Queue) -> None:
+    brief = new_queue(mq)
+    brief.create(settings={"ttl": 0.000001})
+    ids = orders.publish_many(["1", "2"])
+
+    with pytest.raises(TooOld, match="ttl"):
+        brief.move(orders.name)
+    with pytest.raises(TooOld):
+        receive_now(orders).move(brief.name)
+    for some in (ids[:1], ids):
+        failed = brief.move_many(orders.name, some)
+        assert {each: type(error) for each, error in failed.items()} == dict.fromkeys(some, TooOld)
 
 
 def test_none_at_all_is_fine(orders: Queue) -> None:

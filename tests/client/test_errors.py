@@ -13,6 +13,7 @@ from mq.client import (
     LeaseLost,
     NoAnswer,
     Problem,
+    TooOld,
     Unavailable,
     UnexpectedAnswer,
 )
@@ -25,6 +26,7 @@ ERRORS = [
     UnexpectedAnswer("it is something else", PROBLEM, way_out=None),
     LeaseLost("lost"),
     IdTaken("taken", PROBLEM),
+    TooOld("too old", PROBLEM),
 ]
 
 

@@ -238,7 +238,7 @@ def test_a_store_that_cannot_answer_now_is_the_receivers_fault() -> None:
 )
 def test_each_error_that_a_request_can_meet_has_a_fault(error: type[errors.MQError]) -> None:
     of_http = {errors.Unauthorized, errors.InvalidBatch, errors.UnsupportedMediaType,
-               errors.MessageNotFound, errors.IdTaken, errors.LeaseMismatch,
+               errors.MessageNotFound, errors.IdTaken, errors.TooOld, errors.LeaseMismatch,
                errors.ClaimError, errors.CommandFailed}  # fmt: skip
 
     assert (error in faults._FAULTS) is (error not in of_http)

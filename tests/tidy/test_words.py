@@ -16,7 +16,8 @@ from tests.support.sources import (
 )
 
 ONE_ERROR_ON_BOTH_SIDES = {
-    "BodyTooLarge", "Forbidden", "IdTaken", "MessageNotFound", "QueueNotFound", "Unauthorized",
+    "BodyTooLarge", "Forbidden", "IdTaken", "MessageNotFound", "QueueNotFound", "TooOld",
+    "Unauthorized",
 }  # fmt: skip
 """What a server raises and answers as a problem, and what a client raises for that problem."""
 

@@ -46,8 +46,8 @@ class AsyncMessage(ReceivedMessage):
 
     async def move(self, queue: str, *, reason: str | None = None) -> None:
         """Move the message to another queue, where it is ready. With a reason it is a dead letter
-        there. Raises LeaseLost, QueueNotFound, and IdTaken if that queue has another message with
-        its id."""
+        there. Raises LeaseLost, QueueNotFound, IdTaken if that queue has another message with its
+        id, and, without a reason, TooOld if its `ttl` would end the message at once."""
         name, context = queue_name("queue", queue), self._session.context
         await self._settle(moves.move_delivery(context, self.delivery, name, reason))
 

@@ -151,7 +151,8 @@ class AsyncQueue:
 
         Each takes the place that its publication time gives it, and its count begins at 0. With a
         reason they are dead letters here, and say so. One whose id this queue has already stays
-        where it is. Raises QueueNotFound.
+        where it is. Without a reason the move ends at a message that this queue would remove at
+        once, because of its `ttl`. Raises QueueNotFound, and TooOld if that is the first one.
         """
         name = queue_name("source", source)
         moving = moves.move(self._context, self.name, name, max, reason)
@@ -164,8 +165,9 @@ class AsyncQueue:
         requests of up to 1,000. Otherwise it is like `move`.
 
         Returns those that were not moved, each with the reason: MessageNotFound if it is not in
-        `source`, IdTaken if this queue has another message with its id, Unavailable if there is no
-        room. Raises QueueNotFound, and Unavailable if there is only one id.
+        `source`, IdTaken if this queue has another message with its id, TooOld if this queue would
+        remove it at once, Unavailable if there is no room. Raises QueueNotFound, and Unavailable if
+        there is only one id.
         """
         name = queue_name("source", source)
         moving = moves.move_many(self._context, self.name, name, ids, reason)

@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import Operation
-from mq.errors import IdTaken, InvalidRequest, MQError
+from mq.config import SECOND_NS
+from mq.errors import IdTaken, InvalidRequest, MQError, TooOld
 from mq.ids import order_key
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, queue_path
@@ -28,6 +29,7 @@ from mq.store.holding import once_unlocked
 from mq.store.indexing import MAX_LISTINGS, being_made_again, listing
 from mq.store.place import Place, place_in
 from mq.store.publishing.twins import has_another, lock_ids
+from mq.store.queue.expiry import would_expire
 from mq.store.receiving.oldest import MOST_FAILURES
 
 MOVES_AT_ONCE = 32
@@ -96,7 +98,8 @@ def try_move(
     work: Workspace, moving: Moving, message_id: MessageId, failures: list[OSError]
 ) -> MQError | Lost | None:
     """Move a message. Returns None if it was moved, or else what is wrong with it alone. An EIO is
-    appended to `failures`, and raised once they are too many to concern single messages."""
+    appended to `failures`, and raised once they are too many to concern single messages. After
+    TooOld no more are tried: those behind would overtake the message."""
     name = queue_path(moving.source, message_id)
     try:
         work.has_space(moving.target)
@@ -125,9 +128,10 @@ def try_move(
 
 def move_message(work: Workspace, moving: Moving, place: Place, held: Held) -> Lost | None:
     """Move a held message. Returns None if it was moved, Lost.GONE if it is gone, Lost.BUSY if
-    another process is just publishing its id in the target. Raises IdTaken, OSError. A failure
-    leaves the message as it was."""
+    another process is just publishing its id in the target. Raises IdTaken, TooOld, OSError. A
+    failure leaves the message as it was."""
     message_id = place.message_id
+    _refuse_too_old(work, moving, place, held)
     lock = lock_ids(work.spool, moving.target, [message_id])
     if lock is None:
         return Lost.BUSY
@@ -146,6 +150,20 @@ def move_message(work: Workspace, moving: Moving, place: Place, held: Held) -> L
     key = order_key(message_id, held.published_ns(message_id))
     work.ready.add(moving.target, message_id, key)
     return None
+
+
+def _refuse_too_old(work: Workspace, moving: Moving, place: Place, held: Held) -> None:
+    """Raise TooOld if the target would remove a message at once. A dead letter goes there all the
+    same, as one does that was received too often: its receiver wants to be rid of it."""
+    if moving.reason is not None or not would_expire(work, moving.target, place, held):
+        return
+    age_seconds = (work.clock_ns() - held.published_ns(place.message_id)) / SECOND_NS
+    ttl_seconds = work.settings.of(moving.target).ttl_seconds
+    raise TooOld(
+        f"message {place.message_id} was published {age_seconds:.0f} seconds ago, and queue "
+        f"{moving.target} would remove it at once, because its ttl is {ttl_seconds:g}: it stays in "
+        f"queue {moving.source}; raise that ttl first"
+    )
 
 
 def _rename(work: Workspace, moving: Moving, place: Place, held: Held) -> bool:

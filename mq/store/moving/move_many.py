@@ -10,7 +10,7 @@ import structlog
 
 from mq.commit.operation import Operation, Pause, Together
 from mq.config import MAX_MOVES
-from mq.errors import IdTaken, MessageNotFound, MQError, StoreUnavailable
+from mq.errors import IdTaken, MessageNotFound, MQError, StoreUnavailable, TooOld
 from mq.lifecycle import Folder
 from mq.names import MessageId
 from mq.spool.message.held import Lost
@@ -40,7 +40,8 @@ def move_ready(work: Workspace, moving: Moving, limit: int) -> Operation[MovedMe
 
     On return all of it survives a power cut; after a crash each message is in one of the two
     queues. If the target gets full meanwhile, a queue is deleted, or the disk fails, the messages
-    moved before that count. Raises InvalidRequest, QueueNotFound, StoreUnavailable.
+    moved before that count, and so they do if the target would remove the next one at once. Raises
+    InvalidRequest, QueueNotFound, TooOld, StoreUnavailable.
     """
     check_move(work, moving)
     yield from relist(work, moving.source)
@@ -74,8 +75,8 @@ def move_by_id(
     """Move these messages, ready, leased or delayed; with a guard only those that it admits.
 
     Returns what is wrong with each, None for those that are moved: MessageNotFound, LeaseMismatch,
-    IdTaken, StoreUnavailable. Durable on return; so is an earlier move of what is not found. Raises
-    InvalidRequest, QueueNotFound, StoreUnavailable.
+    IdTaken, TooOld, StoreUnavailable. Durable on return; so is an earlier move of what is not
+    found. Raises InvalidRequest, QueueNotFound, StoreUnavailable.
     """
     check_move(work, moving)
     outcomes: list[MQError | None] = []
@@ -99,7 +100,7 @@ class _Passed(NamedTuple):
 
 def _move_some(work: Workspace, moving: Moving, most: int, passed: _Passed) -> tuple[int, bool]:
     """Try up to this many of the oldest messages. Returns how many were moved, and whether there
-    are no more. Raises OSError if the disk fails before the first one."""
+    are no more. Raises OSError or TooOld if that ends it before the first one."""
     ready = work.ready.get(moving.source)
     if ready is None:
         return 0, False
@@ -115,6 +116,11 @@ def _move_some(work: Workspace, moving: Moving, most: int, passed: _Passed) -> t
             if message_id in passed.all:
                 continue  # An event has brought it back.
             outcome = try_move(work, moving, message_id, passed.failures)
+            if isinstance(outcome, TooOld):
+                work.ready.restore(moving.source, message_id)
+                if not moved:
+                    raise outcome
+                return moved, True
             moved += outcome is None
             if outcome is Lost.BUSY or isinstance(outcome, MQError):
                 passed.all.append(message_id)

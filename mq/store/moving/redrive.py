@@ -7,7 +7,7 @@ from collections.abc import Sequence, Set
 from typing import NamedTuple
 
 from mq.commit.operation import Operation, Pause
-from mq.errors import IdTaken, StoreUnavailable
+from mq.errors import IdTaken, StoreUnavailable, TooOld
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
 from mq.store.context import Workspace
@@ -42,7 +42,8 @@ def redrive(
     the queue it died in.
 
     Durable on return; a crash leaves each message in one of its two queues. Raises QueueNotFound,
-    also for a queue that messages died in, and StoreUnavailable; what was moved before stays moved.
+    also for a queue that messages died in, StoreUnavailable, and TooOld for a queue that would
+    remove the first message at once; what was moved before stays moved.
     """
     found = yield from peek(work, source, limit + len(passed))
     homes: dict[QueueName, list[MessageId]] = defaultdict(list)
@@ -77,6 +78,10 @@ def _move_home(
             continue
         if isinstance(outcome, StoreUnavailable):
             break  # The queue is full, and may have room later; it had when this began.
+        if isinstance(outcome, TooOld):
+            if not (moved or redriven.moved):
+                raise outcome
+            break
         redriven.stayed.append(message_id)
         if isinstance(outcome, IdTaken):
             redriven.taken.append(message_id)

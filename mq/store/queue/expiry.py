@@ -28,6 +28,7 @@ from mq.store.context import Workspace
 from mq.store.holding import hold
 from mq.store.index.ready_queue import ReadyQueue
 from mq.store.indexing import load_index
+from mq.store.place import Place
 
 _AT_ONCE = 100
 """After this many, other operations have their turn."""
@@ -147,14 +148,31 @@ def _remove(
     """Remove a message that is held. Returns False if the file was made after `latest_ns`, by the
     file system's clock."""
     name = queue_path(queue, message_id)
-    at = work.spool.at(Folder.QUEUES, name)
-    made_ns = birth_ns(f"/proc/self/fd/{at.fd}/{at.name}")
+    made_ns = _birth_ns(work, Folder.QUEUES, name)
     if (held.status.st_ctime_ns if made_ns is None else made_ns) > latest_ns:
         return False
     flat = file_name(queue, message_id)
     if work.spool.move_aside(Folder.QUEUES, name, Folder.REMOVE, flat) is not None:
         work.counts.of(queue).expired += 1
     return True
+
+
+def would_expire(work: Workspace, target: QueueName, place: Place, held: Held) -> bool:
+    """Return whether a queue would remove a held message at once if it were moved there."""
+    ttl_seconds = work.settings.of(target).ttl_seconds
+    if ttl_seconds is None:
+        return False
+    limit_ns = int(ttl_seconds * SECOND_NS)
+    if held.published_ns(place.message_id) + limit_ns > work.clock_ns():
+        return False
+    # Where no births are kept the last move counts, which is this one.
+    made_ns = _birth_ns(work, place.folder, place.name)
+    return made_ns is not None and made_ns <= _file_system_ns(work) - limit_ns
+
+
+def _birth_ns(work: Workspace, folder: Folder, name: str) -> int | None:
+    at = work.spool.at(folder, name)
+    return birth_ns(f"/proc/self/fd/{at.fd}/{at.name}")
 
 
 def _file_system_ns(work: Workspace) -> int:

@@ -125,6 +125,19 @@ def test_redrive_passes_over_a_name_that_the_queue_has(
     assert_refused(ctl("redrive", queue), ExitCode.REFUSED, first)
 
 
+@pytest.mark.parametrize("more", [[], ["--max", "1"], ["--id", "ID"]])
+def test_redrive_loses_nothing_to_a_ttl_that_is_over(
+    server: Server, ctl: Ctl, wire: Wire, queue: str, more: list[str]
+) -> None:
+    ids = bury(server, wire, queue, [b"one", b"two"])
+    wire.request("PUT", f"/{queue}?ttl=0.000001")
+
+    refused = ctl("redrive", queue, *(ids[0] if each == "ID" else each for each in more))
+
+    assert_refused(refused, ExitCode.REFUSED, f"message {ids[0]} was published")
+    assert in_queue(server, f"{queue}.dead") == ids
+
+
 def test_redrive_of_what_is_missing(ctl: Ctl, queue: str) -> None:
     assert ctl("redrive", queue).code == ExitCode.NOT_FOUND
     assert ctl("redrive", "absent").code == ExitCode.NOT_FOUND

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mq.errors import QueueNotFound
+from mq.errors import QueueNotFound, TooOld
 from mq.names import MessageId, QueueName
 from mq.store.moving.redrive import Redriven
 from mq_sqs.fifo.moving import OrderedMove
@@ -131,6 +131,19 @@ async def test_a_home_that_is_gone_is_reported(root: Path) -> None:
             await move(line)
 
         assert len(names_in(root / "queues" / DEAD_LINE)) == 1
+
+
+async def test_what_its_queue_would_remove_at_once_stays(root: Path) -> None:
+    async with fifo_on(root) as line:
+        await bury(line, ("1", "a"), ("2", "b"))
+        await line.store.change_settings(LINE, {"ttl": "0.000001", "max-receives": ""})
+
+        with pytest.raises(TooOld, match=LINE):
+            await move(line)
+
+        await line.store.change_settings(LINE, {"ttl": ""})
+        assert len((await move(line)).moved) == 2
+        assert await line.drain() == ["1", "2"]
 
 
 async def test_a_dead_letter_keeps_nobody_from_sending_under_its_id_to_the_dead_letters(

@@ -14,7 +14,9 @@ from mq.store.moving.move import Moving
 from mq.store.store import Store
 from mq_sqs.fifo.service import FifoService
 from mq_sqs.tasks.move_chunks import LOOK_AGAIN_SECONDS, Chunk, Chunks
-from tests.support.stores import ORDERS, drain, publish, store_on
+from mq_sqs.tasks.move_tasks import MoveTasks
+from mq_sqs.tasks.task_notes import TaskStatus, tasks_of
+from tests.support.stores import ORDERS, drain, eventually, publish, store_on
 
 DEAD = QueueName("failed")
 OTHER = QueueName("other")
@@ -76,6 +78,28 @@ async def test_a_lone_message_that_others_held_is_moved_once_they_let_it_go(
 
         assert Chunk(1) in found
         assert await drain(store, target or ORDERS) == ids
+
+
+@pytest.mark.parametrize("target", [None, OTHER])
+async def test_a_message_that_its_queue_would_remove_at_once_ends_the_task(
+    tmp_path: Path, target: QueueName | None
+) -> None:
+    """The settings of its queue were changed after the task was let in."""
+    async with store_on(tmp_path) as store:
+        [dead] = await bury(store, 1)
+        await store.change_settings(target or ORDERS, {"ttl": "0.000001"})
+        tasks = MoveTasks(store, FifoService(store))
+
+        await tasks.start(DEAD, target, None)
+
+        async def is_over() -> bool:
+            return tasks_of(await store.read_settings(DEAD))[0].status is TaskStatus.FAILED
+
+        await eventually(is_over)
+        [ended] = tasks_of(await store.read_settings(DEAD))
+        assert ended.reason is not None
+        assert f"{dead} was published" in ended.reason
+        assert await drain(store, DEAD) == [dead]
 
 
 async def test_a_message_that_others_held_is_moved_while_there_are_more(tmp_path: Path) -> None:
