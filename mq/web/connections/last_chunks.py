@@ -7,10 +7,11 @@ one, and gives it to the next request that it reads, as its first header.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from aiohttp import web
 from aiohttp.http_parser import HttpRequestParser, RawRequestMessage
-from aiohttp.streams import StreamReader
+from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 
 _END = b"\r\n\r\n"
 _WITHOUT_TRAILERS = b"\r\n0" + _END
@@ -44,7 +45,7 @@ class LastChunks:
         may not have seen all of the piece yet."""
         body, seen = self._body, self._came + data
         for number, (message, payload) in enumerate(came):
-            if body is not None and _WITHOUT_TRAILERS + _first_words(message) not in seen:
+            if body is not None and not _comes_behind_end(seen, _first_words(message), came):
                 return number
             body = payload if message.chunked else None
         self._has_ended = body is not None and body.is_eof() and not is_held_back
@@ -67,6 +68,21 @@ class LastChunks:
             return False
         self._body, self._came, self._has_ended = None, b"", False
         return True
+
+
+def _comes_behind_end(
+    seen: bytes, words: bytes, came: Sequence[tuple[RawRequestMessage, StreamReader]]
+) -> bool:
+    """Return whether all requests that begin with these words come behind the end of a body in
+    chunks without trailers, or behind a request without a body. A body may contain what looks like
+    that end with such a beginning, so it is not enough that there is one: behind trailers the real
+    beginning has another end before it."""
+    clean = seen.count(_WITHOUT_TRAILERS + words)
+    behind_heads = sum(
+        before is EMPTY_PAYLOAD and _first_words(message) == words
+        for (_, before), (message, _) in pairwise(came)
+    )
+    return clean > 0 and seen.count(_END + words) <= clean + behind_heads
 
 
 def _first_words(message: RawRequestMessage) -> bytes:

@@ -120,6 +120,39 @@ def test_a_body_that_looks_like_the_end_of_one_hides_no_trailer(server: Server, 
     assert "x-meta-a" not in wire.receive(queue).headers
 
 
+@pytest.mark.parametrize("early", [True, False])
+def test_it_hides_none_from_a_request_in_the_same_piece(
+    server: Server, connect: Callable[[Server], Wire], early: bool
+) -> None:
+    wire, witness = connect(server), connect(server)
+    queue, other = make_queue(wire), make_queue(wire)
+    first = "nowhere" if early else queue
+    head = f"POST /{first}/messages HTTP/1.1\r\nHost: mq\r\nTransfer-Encoding: chunked\r\n\r\n"
+    body = b"\r\n0\r\n\r\nPOST /%b/messages " % other.encode()
+    publish = head.encode() + chunked(body, 1000, b"0\r\nX-Meta-A: 1\r\n\r\n")
+
+    if early:
+        wire.send(publish[: len(head)])
+        assert wire.answer().status == 404
+        publish = publish[len(head) :]
+    wire.send(publish + request_bytes("POST", f"/{other}/messages", b"next"))
+
+    if not early:
+        assert wire.answer().headers.get("connection") == "close"
+    assert wire.is_closed()
+    assert witness.count(other) == (0, 0)
+
+
+def test_requests_behind_one_that_comes_behind_chunks_are_answered(wire: Wire) -> None:
+    queue = make_queue(wire)
+    receives = request_bytes("GET", f"/{queue}/messages") * 5
+
+    wire.send(publish_with(queue, 5) + receives + publish_with(queue, 5) + receives)
+
+    statuses = [wire.answer().status for _ in range(12)]
+    assert statuses == [201, 200, *[204] * 4] * 2
+
+
 def test_a_broken_trailer_is_400(wire: Wire) -> None:
     queue = make_queue(wire)
 
