@@ -95,7 +95,13 @@ class OpenQueues:
         """
         for _ in range(_TRIES):
             opened = self.opened(queue)
-            is_shared = self._files.lock_shared(opened.fd)
+            try:
+                is_shared = self._files.lock_shared(opened.fd)
+            except OSError as error:
+                if error.errno != errno.ESTALE:
+                    raise
+                self.drop(queue)  # Another host has removed that folder.
+                continue
             try:
                 status = self.status(queue)
             except OSError:

@@ -3,7 +3,9 @@ a call."""
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -15,6 +17,7 @@ from mq.errors import QueueNotFound
 from mq.lifecycle import Folder
 from mq.names import QueueName
 from mq.spool.folders import Spool
+from mq.spool.network_files import NetworkFiles
 from mq.spool.open_queues import MAX_OPEN_QUEUES
 from mq.spool.root import open_root
 from tests.support.descriptors import open_files
@@ -130,3 +133,23 @@ async def test_a_queue_that_another_process_deleted_is_closed(root: Path, orders
             await store.receive(ORDERS, LONG_SECONDS)
 
         assert opened_folders(root / "queues") == opened_folders(root / "remove") == []
+
+
+class StaleFiles(NetworkFiles):
+    """Those of a network that knows nothing of a folder which another host has removed."""
+
+    def lock_shared(self, fd: int) -> bool:
+        if not os.fstat(fd).st_nlink:
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+        return super().lock_shared(fd)
+
+
+async def test_a_queue_that_another_host_has_made_again_is_used_at_once(root: Path) -> None:
+    async with store_on(root, StaleFiles(root)) as store:
+        await publish(store, b"old")
+        shutil.rmtree(root / "queues" / ORDERS)
+        (root / "queues" / ORDERS).mkdir()
+
+        message_id = await publish(store, b"new")
+
+    assert names_in(root / "queues" / ORDERS) == [message_id]
