@@ -1,26 +1,14 @@
-"""The two folders of a mover: how they are opened, and which it does not take."""
+"""The two folders of a mover, and which it does not take."""
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from mq.config import MoverConfig
-from mq.disk.files import Files
 from mq.errors import ExitCode, StartRefused
 from mq.lifecycle import MoveRefused
 from mq.spool.moves import Moves, OpenFolder
 from mq.spool.root import folder_of_root
-
-
-def open_folder(files: Files, folder: Path) -> int:
-    """Open a folder. Raises StartRefused."""
-    try:
-        return files.open_folder(None, str(folder))
-    except OSError as error:
-        raise StartRefused(
-            ExitCode.ROOT, f"folder {folder}: {error.strerror}; make it, or start mq first"
-        ) from error
 
 
 def refuse_move_of_others(

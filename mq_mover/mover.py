@@ -35,11 +35,11 @@ from mq.spool.redelivery import (
     redeliver,
     report_living,
 )
-from mq.spool.root import folder_of_root
+from mq.spool.root import folder_of_root, open_without_root
 from mq.spool.trouble import require_at
 from mq.spool.watch import Change, Watch
 from mq_mover.due_times import due_times
-from mq_mover.folders import open_folder, refuse_move_of_others, refuse_other_root
+from mq_mover.folders import refuse_move_of_others, refuse_other_root
 from mq_mover.resting import RestingQueues
 
 log = structlog.get_logger(__name__)
@@ -71,8 +71,8 @@ class Mover:
         self._delay_ns = int(config.delay_seconds * SECOND_NS)
         self._retry_ns = max(int(config.retry_seconds * SECOND_NS), _BUSY_NS)
         self._grace_ns = STALE_NS if files.is_of_network else 0
-        self._source = open_folder(files, config.source)
-        self._destination = open_folder(files, config.destination)
+        self._source = open_without_root(files, config.source)
+        self._destination = open_without_root(files, config.destination)
         self._queues = OpenQueues(files, self._destination)
         self._moves = Moves(files, Actor.MOVER)
         self._from = OpenFolder(folder_of_root(config.source) or Folder.DELAY, self._source)

@@ -31,7 +31,7 @@ from mq.spool.file_system import file_system_ns
 from mq.spool.folders import DELETING_SUFFIX
 from mq.spool.moves import Moves, OpenFolder
 from mq.spool.queue.purged import PURGED_SUFFIX
-from mq.spool.root import folder_of_root
+from mq.spool.root import folder_of_root, open_without_root
 from mq.spool.sets import OPEN_SUFFIX
 from mq.spool.trouble import require_at
 from mq_reaper.outside import require_removed
@@ -86,13 +86,7 @@ class Reaper:
             raise StartRefused(
                 ExitCode.FOLDERS, f"folder {config.source}: {error}; give ROOT/remove"
             ) from error
-        try:
-            self._folder = files.open_folder(None, str(config.source))
-        except OSError as error:
-            raise StartRefused(
-                ExitCode.ROOT,
-                f"folder {config.source}: {error.strerror}; make it, or start mq first",
-            ) from error
+        self._folder = open_without_root(files, config.source)
         if found is None:
             require_removed(config.source, self._list(self._folder))
 

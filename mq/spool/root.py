@@ -85,6 +85,16 @@ def folder_of_root(path: Path) -> Folder | None:
     return Folder(inside[0])
 
 
+def open_without_root(files: Files, folder: Path) -> int:
+    """Open a folder for a process that has it alone, and not its root. Raises StartRefused."""
+    try:
+        return files.open_folder(None, str(folder))
+    except OSError as error:
+        raise StartRefused(
+            ExitCode.ROOT, f"folder {folder}: {error.strerror}; make it, or start mq first"
+        ) from error
+
+
 def root_id(spool: Spool) -> str:
     """Return what tells an open root from others, without a word about where it is: a hash of which
     folders it has on which file system. Every server on a root returns the same."""
