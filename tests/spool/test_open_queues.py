@@ -20,7 +20,7 @@ from mq.spool.folders import Spool
 from mq.spool.network_files import NetworkFiles
 from mq.spool.open_queues import MAX_OPEN_QUEUES
 from mq.spool.root import open_root
-from tests.support.descriptors import open_files
+from tests.support.descriptors import open_paths
 from tests.support.messages import names_in, write_message
 from tests.support.stores import LONG_SECONDS, ORDERS, publish, receive, store_on
 from tests.support.users import NOBODY
@@ -34,8 +34,7 @@ def spool(root: Path) -> Iterator[Spool]:
 
 def opened_folders(below: Path) -> list[str]:
     """What descriptors of this process lead to below a folder, also where it has gone."""
-    paths = [each.partition(" ")[2] for each in open_files()]
-    return [path for path in paths if path.startswith(f"{below}/")]
+    return [path for path in open_paths() if path.startswith(f"{below}/")]
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from mq.names import MessageId
 from mq.spool.folders import Spool
 from mq.store.publishing import twins
 from mq.store.store import Store
+from tests.support.descriptors import open_paths
 from tests.support.faults import Gate, WatchedFiles, raising
 from tests.support.messages import write_message
 from tests.support.stores import (
@@ -40,13 +41,9 @@ LARGE = 100_000
 def open_files(store: Store) -> Counter[str]:
     """What this process has open below the root, and how often."""
     below = f"{store._work.spool.root}/"
-    found: Counter[str] = Counter()
-    for fd in os.listdir("/proc/self/fd"):
-        with suppress(FileNotFoundError):
-            path = os.readlink(f"/proc/self/fd/{fd}")
-            found[path] += path.startswith(below)
-    assert +found, "its folders are open"
-    return +found
+    found = Counter(path for path in open_paths() if path.startswith(below))
+    assert found, "its folders are open"
+    return found
 
 
 async def no_more_is_open(store: Store, before: Counter[str]) -> None:

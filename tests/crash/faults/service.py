@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
-import os
 from base64 import b64decode
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import parse_qs
@@ -22,6 +21,7 @@ from mq.store.opening import open_store
 from mq.web.quick import make_http
 from tests.crash.faults.ledger import FaultLedger
 from tests.crash.load import LoadAnswer, client_at
+from tests.support.descriptors import open_paths
 from tests.support.messages import names_in
 
 RELIEF_SECONDS = SWEEP_SECONDS + 5.0
@@ -172,10 +172,7 @@ async def service_on(root: Path, files: Files) -> AsyncIterator[Service]:
 def open_but_for_queues() -> int:
     """Return how many descriptors are open, without those of the folders of queues, which stay
     open."""
-    paths = []
-    for fd in os.listdir("/proc/self/fd"):
-        with suppress(FileNotFoundError):  # that of this very listing
-            paths.append(Path(os.readlink(f"/proc/self/fd/{fd}")))
+    paths = [*map(Path, open_paths())]
     queues = {path for path in paths if path.parent.name == "queues" and path.is_dir()}
     return len(paths) - len(queues)
 
