@@ -28,7 +28,7 @@ from tests.support.stores import (
     drain,
     store_on,
 )
-from tests.support.submits import Outcome, ids_of, note_operations, publish_each
+from tests.support.submits import Outcome, ids_of, publish_each
 
 
 async def ask(store: Store, *drafts: Draft, queue: QueueName = ORDERS) -> list[Outcome]:
@@ -38,12 +38,6 @@ async def ask(store: Store, *drafts: Draft, queue: QueueName = ORDERS) -> list[O
 
 def drafts_of(count: int) -> list[Draft]:
     return [draft_of(b"%d" % number) for number in range(count)]
-
-
-@pytest.fixture
-def submitted(monkeypatch: pytest.MonkeyPatch) -> list[Submitted]:
-    """The operations of publishes."""
-    return note_operations(monkeypatch, "publish", "publish_each")
 
 
 async def test_they_are_one_operation_and_keep_their_order(

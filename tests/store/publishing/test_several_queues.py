@@ -10,8 +10,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-import pytest
-
 from mq.commit.operation import Submitted
 from mq.disk.files import Files
 from mq.errors import QueueIsFifo, QueueNotFound, StoreUnavailable
@@ -22,7 +20,7 @@ from tests.support.descriptors import open_descriptors
 from tests.support.faults import SYNCS, WatchedFiles
 from tests.support.messages import names_in
 from tests.support.stores import ORDERS, draft_of, drain, publish, store_on
-from tests.support.submits import answered, ids_of, note_operations, publish_each
+from tests.support.submits import answered, ids_of, publish_each
 
 TEAS, CAKES = QueueName("teas"), QueueName("cakes")
 QUEUES = (ORDERS, TEAS, CAKES)
@@ -34,12 +32,6 @@ async def store_of_three(root: Path, files: Files | None = None) -> AsyncIterato
         for queue in QUEUES:
             await store.create_queue(queue)
         yield store
-
-
-@pytest.fixture
-def submitted(monkeypatch: pytest.MonkeyPatch) -> list[Submitted]:
-    """The operations of publishes."""
-    return note_operations(monkeypatch, "publish", "publish_each")
 
 
 async def test_those_of_several_queues_are_one_operation(
