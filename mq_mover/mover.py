@@ -269,7 +269,7 @@ class Mover:
         queue = redeliver(self._moves, held, self._from, self._queues, rule)
         if queue is not None:
             counted = self._tally.of(parsed[0])
-            counted.redelivered += queue == parsed[0] and comes_back(held)
+            counted.redelivered += queue == parsed[0] and comes_back(held.seal)
             counted.dead_lettered += queue != parsed[0]
             if (why := lives_on(held, rule, queue)) is not None:
                 self._report_living(held.name, why)

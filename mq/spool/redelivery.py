@@ -16,6 +16,7 @@ from mq.spool.finder import is_taken
 from mq.spool.locks import lock_names_in
 from mq.spool.message.burial import bury
 from mq.spool.message.held import Held
+from mq.spool.message.seal import Seal
 from mq.spool.moves import Moves, OpenFolder
 from mq.spool.open_queues import OpenQueues
 from mq.spool.queue.queue_settings import NO_DEAD_LETTERS, DeadLetterRule
@@ -92,9 +93,10 @@ def _locked_ids(files: Files, queues_fd: int, names: Sequence[str]) -> Iterator[
         files.close(fd)
 
 
-def comes_back(held: Held) -> bool:
-    """Return whether a message of `delay` was in its queue before. A delayed one was not."""
-    return held.seal is None or held.receive_count > 0
+def comes_back(seal: Seal | None) -> bool:
+    """Return whether a message of `delay` with that seal was in its queue before. A delayed one was
+    not."""
+    return seal is None or seal.receive_count > 0
 
 
 def lives_on(held: Held, rule: DeadLetterRule, went: QueueName | None) -> str | None:

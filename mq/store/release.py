@@ -6,7 +6,7 @@ from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
 from mq.spool.message.held import Held
 from mq.spool.message.seal import NO_LEASE, Seal, round_up
-from mq.spool.redelivery import lives_on, redeliver
+from mq.spool.redelivery import comes_back, lives_on, redeliver
 from mq.store.context import Workspace
 from mq.store.place import Place
 from mq.store.queue.settings import dead_letter_rule
@@ -32,18 +32,19 @@ def release_held(work: Workspace, place: Place, held: Held) -> bool:
 
 
 def redeliver_now(
-    work: Workspace, queue: QueueName, message_id: MessageId, held: Held
+    work: Workspace, queue: QueueName, message_id: MessageId, held: Held, before: Seal | None
 ) -> QueueName | None:
-    """Move a held message from `delay` to its queue, or to the dead letters. Returns the queue that
-    it is in now, or None if it is gone, or its queue is. Raises BlockingIOError if another process
-    makes, deletes or purges the queue of the dead letters, and OSError."""
+    """Move a held message from `delay` to its queue, or to the dead letters; `before` is its seal
+    as its receiver knows it. Returns the queue that it is in now, or None if it is gone, or its
+    queue is. Raises BlockingIOError if another process makes, deletes or purges the queue of the
+    dead letters, and OSError."""
     spool = work.spool
     delay, rule = spool.opened(Folder.DELAY), dead_letter_rule(work, queue)
     went = redeliver(spool.moves, held, delay, spool.queues, rule)
     if went is not None:
         work.ready.add(went, message_id)
         counted = work.counts.of(queue)
-        counted.redelivered += went == queue
+        counted.redelivered += went == queue and comes_back(before)
         counted.dead_lettered += went != queue
         if (why := lives_on(held, rule, went)) is not None:
             work.report_living(held.name, why)
@@ -55,7 +56,7 @@ def redeliver_or_undo(work: Workspace, place: Place, held: Held, before: Seal | 
     `before` becomes its seal again."""
     went = None
     try:
-        went = redeliver_now(work, place.queue, place.message_id, held)
+        went = redeliver_now(work, place.queue, place.message_id, held, before)
     finally:
         if went is None and before is not None and before != held.seal:
             held.write_seal(before)

@@ -45,7 +45,7 @@ def change_visibility(
             if visibility_ns:
                 return (yield from _hide(work, held, visibility_ns))
             try:
-                went = redeliver_now(work, queue, message_id, held)
+                went = redeliver_now(work, queue, message_id, held, held.seal)
             except BlockingIOError:
                 pass  # another process makes, deletes or purges the queue of the dead letters
             else:
