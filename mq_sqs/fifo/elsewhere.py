@@ -26,27 +26,19 @@ _TIME_CHARACTERS = 13
 
 
 class SentAsk(NamedTuple):
-    """What is asked for: messages that were sent to the queue since then, in ns since 1970. One
-    that another queue has, and that is from before `purged_ns`, was sent before the queue was
-    purged, or to an earlier one of that name."""
+    """What is asked for: messages that were sent to the queue since then, and since it was purged
+    or made, in ns since 1970."""
 
     queue: QueueName
     since_ns: int
     purged_ns: int
 
-    @property
-    def foreign_since_ns(self) -> int:
-        """The time from which on a message counts that another queue has."""
-        return max(self.since_ns, self.purged_ns)
-
 
 class _Search(NamedTuple):
-    """Where to look: at ids from `since` on, and from `foreign_since` on if they are not those of a
-    queue that asks; at folders that have changed since then; not at what `only` has, if no other
-    queue asks."""
+    """Where to look: at ids from `since` on; at folders that have changed since then; not at what
+    `only` has, if no other queue asks."""
 
     since: str
-    foreign_since: str
     changed_ns: int
     only: QueueName | None
 
@@ -64,15 +56,13 @@ def read_sent(
     by_queue = {each.queue: each for each in asks}
     known: set[tuple[QueueName, MessageId]] = set()
     search = _Search(
-        min(_text_of(each.since_ns) for each in asks),
-        min(_text_of(each.foreign_since_ns) for each in asks),
+        min(_text_of(max(each.since_ns, each.purged_ns)) for each in asks),
         changed_ns,
         asks[0].queue if len(asks) == 1 else None,
     )
     for folder, holder, name, message_id in _elsewhere(spool, search):
         is_own = folder is Folder.REMOVE and holder in by_queue
-        is_asked_for = is_own or (message_id >= search.foreign_since and holder != search.only)
-        if not is_asked_for or (holder, message_id) in known:
+        if (holder == search.only and not is_own) or (holder, message_id) in known:
             continue
         if not is_own and _is_of_others(spool, folder, holder, name, by_queue):
             continue
@@ -90,9 +80,8 @@ def read_sent(
 def _counts(ask: SentAsk, folder: Folder, holder: QueueName, found: FoundMessage) -> bool:
     """Return whether a message was sent to the queue that asks. What is in the queue itself was
     read before."""
-    if holder == ask.queue:
-        return folder is Folder.REMOVE
-    return found.published_ns > ask.purged_ns
+    is_elsewhere = folder is Folder.REMOVE or holder != ask.queue
+    return is_elsewhere and found.published_ns > ask.purged_ns
 
 
 def _is_of_others(
@@ -128,7 +117,7 @@ def _elsewhere(spool: Spool, search: _Search) -> Iterator[tuple[Folder, QueueNam
     of a message's way: one that moves on meanwhile is found further on, and one that comes back to
     its queue when these are listed again."""
     yield from _ready_elsewhere(spool, search)
-    yield from _young(Folder.DELAY, spool.names(Folder.DELAY), search.foreign_since)
+    yield from _young(Folder.DELAY, spool.names(Folder.DELAY), search.since)
     yield from _ready_elsewhere(spool, search)
     removed = spool.names(Folder.REMOVE)
     yield from _young(Folder.REMOVE, removed, search.since)
@@ -148,7 +137,7 @@ def _ready_elsewhere(
         if status is None or status.st_ctime_ns < search.changed_ns:
             continue
         for name in _names(spool, Folder.QUEUES, holder):
-            if _is_young(name, search.foreign_since):
+            if _is_young(name, search.since):
                 yield Folder.QUEUES, QueueName(holder), f"{holder}/{name}", MessageId(name)
 
 

@@ -132,8 +132,7 @@ def _load(work: Workspace, fifo: FifoQueues, queue: QueueName) -> Operation[None
     # From here on all that is sent is younger than the purge, also if the clock was set back since.
     purged_ns = state.purged_ns if work.ids.start_after(state.purged_ns) else 0
     for sent in (yield from _read_sent(work, fifo, SentAsk(queue, since_ns, purged_ns))):
-        if sent.published_ns > purged_ns:
-            state.learn_sent(sent, work.clock_ns())
+        state.learn_sent(sent, work.clock_ns())
         latest = max(latest, sent.key)
     # What a killed gateway has sent may not be durable, and from here on it counts as sent.
     yield Unsynced((), (), has_closed_files=True)

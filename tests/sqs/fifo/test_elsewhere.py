@@ -95,6 +95,24 @@ async def test_queues_that_are_read_at_once_share_what_takes_long(root: Path) ->
         assert 50 <= files.asked <= 2 * 50
 
 
+async def test_what_was_purged_or_removed_before_that_is_not_read(root: Path) -> None:
+    """After PurgeQueue everything may be sent again, and nobody waits for what was there."""
+    files = AskedFiles()
+    files.asked = 1
+    async with fifo_on(root, files) as line:
+        await line.send_all(*((str(at), str(at)) for at in range(20)))
+        for each in await line.receive(10):
+            await line.remove(each)
+        await line.service.purge(LINE)
+        before = files.asked
+
+        sent = await line.send("1")
+
+        assert not sent.is_duplicate
+        assert files.asked - before < 10
+        assert (await line.send("1")).is_duplicate
+
+
 async def test_a_folder_that_has_not_changed_since_is_not_listed(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
