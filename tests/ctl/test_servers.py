@@ -110,6 +110,17 @@ def test_one_who_is_no_server_of_mq_is_told_apart(
     assert_refused(done, ExitCode.UNAVAILABLE, "--url")
 
 
+@pytest.mark.parametrize("status", ["502 Bad Gateway", "504 Gateway Timeout"])
+def test_a_proxy_without_a_server_behind_it_is_named(
+    no_way: Ctl, answer_with: Callable[[bytes], str], status: str
+) -> None:
+    answer = f"HTTP/1.1 {status}\r\nContent-Length: 6\r\n\r\n<html>"
+
+    done = no_way("info", "q", "--url", answer_with(answer.encode()))
+
+    assert_refused(done, ExitCode.UNAVAILABLE, f"{status}, from a proxy that gets no answer")
+
+
 def test_a_body_that_breaks_off_is_no_success(
     no_way: Ctl, answer_with: Callable[[bytes], str]
 ) -> None:

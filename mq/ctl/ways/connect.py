@@ -22,6 +22,10 @@ from mq.errors import CommandFailed, ExitCode
 
 _UNIX = "unix:"
 
+_OF_A_PROXY = {502, 503, 504}
+"""What a proxy answers while it gets no answer from the server behind it. A server of MQ gives a
+reason with its 503."""
+
 _EXIT_CODES = {404: ExitCode.NOT_FOUND, 501: ExitCode.REFUSED, 503: ExitCode.TRY_AGAIN}
 
 
@@ -117,7 +121,10 @@ def failure_of(error: ClientError, url: str, flag: str) -> CommandFailed:
     problem, cause = error.problem, error.__cause__
     if problem is not None and problem.type != NO_TYPE:
         return _refusal(problem, url, flag)
-    if problem is not None:
+    if problem is not None and problem.status in _OF_A_PROXY:
+        text = f"the answer is {problem.status} {problem.title}, from a proxy that gets no answer; "
+        text += f"start mq behind it, or name another {flag}"
+    elif problem is not None:
         text = f"the answer is {problem.status} {problem.title} without a reason: it is not from a "
         text += f"server of MQ; name another {flag}"
     elif isinstance(error, NoAnswer) and error.is_cut_off:
