@@ -30,7 +30,7 @@ from mq.store.store import Store
 from mq.web.answers import Answer
 from mq.web.api import make_api
 from mq.web.connections.connection import Limits
-from mq.web.connections.framing import has_lost_body
+from mq.web.connections.framing import TRANSFER_ENCODING, has_lost_body
 from mq.web.connections.http_server import HttpServer
 from mq.web.connections.known_heads import KnownHeads, QuickHead
 from mq.web.connections.quick_connection import Parsed, QuickConnection
@@ -237,8 +237,9 @@ def is_plain(connection: QuickConnection, message: RawRequestMessage, body: Stre
     transport = connection.own_transport
     return (
         message.version == HttpVersion11
-        and not (message.should_close or message.upgrade or message.chunked)
+        and not (message.should_close or message.upgrade)
         and _EXPECT not in message.headers
+        and TRANSFER_ENCODING not in message.headers
         and body.is_eof()
         and body.exception() is None
         and not has_lost_body(message.headers, body)

@@ -40,6 +40,7 @@ _PROPERTY = re.compile(
 )
 
 _CONTENT_LENGTH = istr("Content-Length")
+TRANSFER_ENCODING = istr("Transfer-Encoding")
 
 _LONG_HEAD = f"the head has more than {MAX_HEAD_BYTES} bytes"
 
@@ -246,9 +247,11 @@ def refuse_framing(request: web.BaseRequest) -> None:
     Raises InvalidRequest."""
     if has_lost_body(request.headers, request.content):
         raise InvalidRequest(f"header Content-Length {request.content_length}: no body is as long")
-    if not request._message.chunked:
+    codings = request.headers.getall(TRANSFER_ENCODING, None)
+    if codings is None:
         return
-    coding = ",".join(request.headers.getall("Transfer-Encoding", ()))
+    # The parser takes an empty one for none.
+    coding = ",".join(codings)
     if coding.strip().lower() != "chunked":
         raise InvalidRequest(f"header Transfer-Encoding {coding!r}: only chunked is supported")
     if request.version < HttpVersion11:

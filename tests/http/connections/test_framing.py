@@ -41,6 +41,8 @@ def assert_nothing_behind_it_runs(server: Server, wire: Wire, witness: Wire, que
         "Transfer-Encoding: chunked, chunked",
         "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
         "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked",
+        "Transfer-Encoding:\r\nContent-Length: 14",
+        "Transfer-Encoding: \t\r\nContent-Length: 14",
     ],
 )
 def test_a_refused_transfer_coding_ends_the_connection(
