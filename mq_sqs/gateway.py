@@ -19,7 +19,7 @@ from mq.errors import BodyUnreadable, MQError
 from mq.store.background import running
 from mq.store.store import Store
 from mq.web.answers import Answer, Response
-from mq.web.bodies import BodyLimit, body_may_not_come, read_large_body, read_small_body
+from mq.web.bodies import BodyLimit, read_large_body, read_small_body
 from mq.web.connections.presence import send_if_half_closed
 from mq.web.connections.quick_connection import raise_handed_over, start_of
 from mq.web.durations import OTHER, Durations
@@ -182,13 +182,9 @@ class Gateway:
 
 
 def _refuse(request: _Arrival, error: SQSError) -> Answer | web.Response:
-    answer = request.dialect.refuse(error, request.request_id)
-    http = request.http
-    if http.method == "HEAD":
+    if request.http.method == "HEAD":
         return Answer(error.fault.status).as_response()
-    if body_may_not_come(http):
-        answer.force_close()
-    return answer
+    return request.dialect.refuse(error, request.request_id)
 
 
 def _base_of(http: web.BaseRequest) -> str:

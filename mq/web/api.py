@@ -11,7 +11,6 @@ from mq.errors import BodyUnreadable, MQError
 from mq.names import parse_queue_name
 from mq.store.store import Store
 from mq.web.answers import OUR_HEADERS, ROOT_ID, HttpHandler, Response
-from mq.web.bodies import body_may_not_come
 from mq.web.connections.quick_connection import raise_handed_over, start_of
 from mq.web.durations import Durations
 from mq.web.origin_policy import OriginPolicy
@@ -55,7 +54,7 @@ def make_api(
         except Exception:
             durations.observe(found, request.method, DEFECT.status, perf_counter() - started)
             raise
-        _complete(request, response)
+        _complete(response)
         durations.observe(found, request.method, response.status, perf_counter() - started)
         return response
 
@@ -71,14 +70,10 @@ def _let_go(error: BaseException | None) -> None:
         error = error.__context__
 
 
-def _complete(request: web.BaseRequest, response: Response) -> None:
+def _complete(response: Response) -> None:
     """Complete the answer, unless its head is sent already."""
-    if isinstance(response, web.StreamResponse):
-        if response.prepared:
-            return
+    if isinstance(response, web.StreamResponse) and not response.prepared:
         response.headers.update(OUR_HEADERS)
-    if body_may_not_come(request):
-        response.force_close()
 
 
 async def _answer(

@@ -77,12 +77,6 @@ async def has_body(request: web.BaseRequest) -> bool:
     return request.can_read_body
 
 
-def body_may_not_come(request: web.BaseRequest) -> bool:
-    """Return whether the rest of a body may never come: its client waits for `100 Continue`, and
-    the answer has come first."""
-    return "Expect" in request.headers and not request.content.is_eof()
-
-
 async def _send_continue(
     store: Store, request: web.BaseRequest, queue: QueueName | None, ids: Ids
 ) -> None:

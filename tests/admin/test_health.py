@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,18 @@ def test_the_admin_listener_changes_nothing(server: Server, method: str) -> None
 
     assert_problem(answer, 405, "method-not-allowed")
     assert answer.headers["allow"] == "GET, HEAD"
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("path", ["/livez", "/nowhere", "/api/orders"])
+def test_an_answer_to_a_client_that_waits_with_its_body_is_the_last(
+    server: Server, method: str, path: str
+) -> None:
+    """It may send that body or another request, and the server could not tell which."""
+    with closing(Wire(server.admin_port)) as wire:
+        answer = wire.request(method, path, expect="100-continue", content_length="10")
+
+    assert answer.headers["connection"] == "close"
 
 
 @pytest.mark.parametrize("path", ["/orders", "/orders/messages", "/livez/", "/..%2flivez"])

@@ -207,6 +207,16 @@ def test_a_client_that_waits_to_send_is_told_to_go_on(gateway: Server, sqs: Any)
     wire.close()
 
 
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT"])
+def test_an_answer_to_a_client_that_waits_with_its_body_is_the_last(
+    gateway: Server, method: str
+) -> None:
+    with closing(Wire(gateway.port)) as wire:
+        answer = wire.request(method, "/", expect="100-continue", content_length=str(1 << 30))
+
+    assert answer.headers["connection"] == "close"
+
+
 def test_many_clients_share_the_work(gateway: Server, sqs: Any) -> None:
     """Each message is received once, and each is deleted."""
     url = make_url(sqs)

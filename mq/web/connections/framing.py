@@ -241,6 +241,12 @@ def has_lost_body(headers: CIMultiDictProxy[str], body: StreamReader) -> bool:
     return body is EMPTY_PAYLOAD and int(headers.get(_CONTENT_LENGTH, 0)) > 0
 
 
+def body_may_not_come(request: web.BaseRequest) -> bool:
+    """Return whether the rest of a body may never come: its client waits for `100 Continue`, and
+    the answer has come first."""
+    return "Expect" in request.headers and not request.content.is_eof()
+
+
 def refuse_framing(request: web.BaseRequest) -> None:
     """Refuse a transfer coding other than `chunked`, that with HTTP/1.0, and a length that no body
     has. The body cannot be told from the next request then, so the connection is to be closed.

@@ -16,7 +16,7 @@ from mq.config import MAX_HEAD_BYTES, MAX_REQUEST_LINE_BYTES
 from mq.errors import InvalidRequest, StoreUnavailable
 from mq.web.answers import OUR_HEADERS, HttpHandler, Response
 from mq.web.connections.connection import Connection, Limits
-from mq.web.connections.framing import MAX_HEADERS, refuse_framing
+from mq.web.connections.framing import MAX_HEADERS, body_may_not_come, refuse_framing
 from mq.web.connections.quick_connection import QuickConnection, QuickHandler
 from mq.web.problems import BAD_HTTP, PROBLEMS, error_response, problem_response, raw_answer
 
@@ -90,7 +90,8 @@ class HttpServer(web.Server):
             connection.drop_handed_over()
             self.end_request(connection)
         # What a client sends after CONNECT is not for this server.
-        if self.is_draining or connection.is_last or request.method == "CONNECT":
+        is_last = self.is_draining or connection.is_last or request.method == "CONNECT"
+        if is_last or body_may_not_come(request):
             response.force_close()
         return response
 
