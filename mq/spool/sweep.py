@@ -170,8 +170,8 @@ class Sweeper:
             return _NOTHING
         with held:
             if self._is_damaged(name, held):
-                set_aside(self._spool, Folder.NEW, held)
-                return _SET_ASIDE
+                is_aside = set_aside(self._spool, Folder.NEW, held, FOLDER_LOCK_SECONDS)
+                return _SET_ASIDE if is_aside else _NOTHING
             try:
                 if self._move_on(held, *parsed):
                     return _DELIVERED

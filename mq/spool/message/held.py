@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from contextlib import ExitStack, suppress
 from enum import Enum
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -263,6 +264,14 @@ def fails_its_seal(opened: Opened, files: Files) -> bool:
     return seal is not None and read_long(files, opened.fd, seal) is None
 
 
-def set_aside(spool: Spool, folder: Folder, held: Held) -> None:
-    """Move a damaged message to `corrupt`, where a person finds it."""
-    spool.move_aside(folder, held.name, Folder.CORRUPT, held.name.replace("/", ":", 1))
+def set_aside(spool: Spool, folder: Folder, held: Held, wait_seconds: float = 0.0) -> bool:
+    """Move a damaged message to `corrupt`, where a person finds it. Returns False if it is gone, or
+    another message has its name by now: to read it took a while, and a deletion of its queue ends
+    its id. Raises BlockingIOError if another process has the queue to itself for that long."""
+    flat = held.name.replace("/", ":", 1)
+    with ExitStack() as stack:
+        with suppress(FileNotFoundError, NotADirectoryError):  # Then nobody publishes to it.
+            stack.enter_context(spool.queues.shared(flat.partition(":")[0], wait_seconds))
+        if spool.inode(folder, held.name) != held.status.st_ino:
+            return False
+        return spool.move_aside(folder, held.name, Folder.CORRUPT, flat) is not None

@@ -232,9 +232,9 @@ def _adopt(work: Workspace, held: Held, body: bytes | None, message_id: MessageI
 
 
 def _set_aside(work: Workspace, folder: Folder, held: Held) -> None:
-    set_aside(work.spool, folder, held)
-    work.counts.add_corrupt(1)
-    log.error("damaged message set aside", name=f"{folder}/{held.name}")
+    if set_aside(work.spool, folder, held):
+        work.counts.add_corrupt(1)
+        log.error("damaged message set aside", name=f"{folder}/{held.name}")
 
 
 def check_large(files: Files, taken: Sequence[Received]) -> list[Received | None]:
