@@ -20,7 +20,6 @@ from mq.store.store import Store
 from tests.support.faults import SYNCS, WatchedFiles
 from tests.support.messages import DAY_NS, names_in, read_seal, write_message
 from tests.support.stores import (
-    LONG_SECONDS,
     ORDERS,
     drain,
     eventually,
@@ -72,26 +71,6 @@ async def test_stale_lease_removes_nothing(store: Store) -> None:
     await store.remove(ORDERS, message_id, frozenset({first.lease, second.lease}))
 
 
-async def test_release_ends_the_lease_and_takes_the_count_back(store: Store, orders: Path) -> None:
-    message_id = await publish(store, b"body")
-
-    await store.put_back(await receive(store))
-
-    assert read_seal(orders / message_id)[3:5] == (0, 0)
-    assert (await receive(store)).receive_count == 1
-
-
-async def test_release_under_a_stale_lease_changes_nothing(store: Store) -> None:
-    await publish(store, b"body")
-    first = await receive(store)
-    await store.put_back(first)
-    await receive(store)
-
-    await store.put_back(first)
-
-    assert await drain(store) == []
-
-
 async def test_removing_again_is_fine_and_removing_nothing_is_not(store: Store) -> None:
     message_id = await publish(store, b"body")
 
@@ -103,28 +82,6 @@ async def test_removing_again_is_fine_and_removing_nothing_is_not(store: Store) 
     with pytest.raises(QueueNotFound):
         await store.remove(QueueName("nowhere"), message_id)
     assert await drain(store) == []
-
-
-async def test_cancelled_receive_gives_the_message_back(
-    disk: Path, store: Store, files: WatchedFiles
-) -> None:
-    message_id = await publish(store, b"body")
-    gate = files.hold_back(*SYNCS)
-    receiving = asyncio.create_task(store.receive(ORDERS, LONG_SECONDS))
-    await gate.reached()
-    receiving.cancel()
-    gate.open()
-    with pytest.raises(asyncio.CancelledError):
-        await receiving
-
-    async def is_back() -> bool:
-        received = await store.receive(ORDERS, LONG_SECONDS)
-        return received is not None and (received.message_id, received.receive_count) == (
-            message_id,
-            1,
-        )
-
-    await eventually(is_back)
 
 
 # Races with other processes

@@ -102,7 +102,7 @@ ELSEWHERE = {
     "store/peeking/test_peek_hidden.py": "mq/spool/queue/hidden mq/store/index/hidden_index"
     " mq/store/index/hidden_window",
     "store/test_store.py": "mq/store/context mq/store/publishing/publisher"
-    " mq/store/receiving/put_back mq/store/receiving/received_message",
+    " mq/store/receiving/received_message",
     "store/receiving/test_taking.py": "mq/store/receiving/usual",
     "store/removing/test_joint_removals.py": "mq/store/joint",
     "store/removing/test_remove.py": "mq/store/removing/remove_many",
