@@ -21,6 +21,10 @@ def what_is_said_of(room: Path) -> str:
     return ast.get_docstring(parse(room / "__init__.py")) or ""
 
 
+def named_in(room: Path) -> list[str]:
+    return re.findall(r"`(\w+)`", what_is_said_of(room))
+
+
 def path_of(module: str) -> Path:
     return REPOSITORY / f"{module.replace('.', '/')}.py"
 
@@ -32,11 +36,16 @@ def modules_in(room: Path) -> list[str]:
 @pytest.mark.parametrize("room", ROOMS, ids=lambda room: str(room.relative_to(REPOSITORY)))
 def test_a_folder_says_what_belongs_in_it_and_what_does_not(room: Path) -> None:
     said = " ".join(what_is_said_of(room).split())
-    named = re.findall(r"`(\w+)`", said)
 
     assert re.search(r"\bbelongs? (?:in|to|there)\b", said), said
     if len(modules_in(room)) >= NEEDS_A_MAP:
-        assert [name for name in modules_in(room) if name not in named] == []
+        assert [name for name in modules_in(room) if name not in named_in(room)] == []
+
+
+def test_what_tests_share_has_a_map_of_just_what_is_there() -> None:
+    support = REPOSITORY / "tests" / "support"
+
+    assert sorted(named_in(support)) == modules_in(support)
 
 
 def test_few_modules_lie_outside_of_the_folders() -> None:
