@@ -84,7 +84,7 @@ async def test_lease_that_ran_out_brings_the_message_back(root: Path, files: Wat
         await store.remove(ORDERS, message_id, frozenset({second.lease}))
 
 
-async def test_released_message_is_next_again(root: Path, files: WatchedFiles) -> None:
+async def test_message_that_is_put_back_is_next_again(root: Path, files: WatchedFiles) -> None:
     async with store_on(root, files) as store:
         published = [await publish(store, body) for body in (b"1", b"2")]
 
