@@ -76,7 +76,8 @@ def finish(folder: QueueFolder, new: NewFile, capacity: int | None) -> Name | Un
     """Give a written message its final name: T, or a later one if a message that is not below T was
     published meanwhile. So a receiver that takes the oldest never sees an older one appear.
 
-    If that raises OSError, the message is discarded as far as the disk allows.
+    If the last step raises OSError, the message is discarded as far as the disk allows. After an
+    OSError of an earlier one `T.new` is left, for a sweep.
     """
     name = new.name
     with folder.turn.held():
