@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 import click
 
-from mq.command.stdout import require_reader
+from mq.command.stdout import printable, require_reader
 from mq.config import MAX_ANSWER_MESSAGES, SECOND_NS
 from mq.ctl.arguments import IdParam, queue_argument
 from mq.ctl.common_flags import everywhere, flags_of, opened, raw_option
@@ -22,6 +22,11 @@ from mq.names import MessageId, QueueName
 
 _LOOK_SECONDS = 0.25
 """The pause between two looks at a queue where no events come."""
+
+_AWAY_SECONDS = 1.0
+"""The pause between two looks for a server that is away."""
+
+_AWAY = (ExitCode.UNAVAILABLE, ExitCode.TRY_AGAIN)
 
 
 @click.command()
@@ -65,7 +70,8 @@ def tail(
 ) -> None:
     """Write the bodies of the newest ready messages, oldest first.
 
-    A body that does not end with a line break gets one. Nothing is changed.
+    A body that does not end with a line break gets one. Nothing is changed. With -f a restart of
+    the server is waited for.
     """
     flags = flags_of(context)
     put = display.write_line if is_long else display.write_as_line
@@ -76,15 +82,36 @@ def tail(
         last = found[-1] if found else None
         for message in found[len(found) - limit if limit < len(found) else 0 :]:
             put(message, write)
-        while follow:
-            sys.stdout.flush()
-            access.wait(_LOOK_SECONDS)
-            require_reader()
-            for message in _behind(access, queue, last):
+        if follow:
+            for message in _following(access, queue, last):
                 put(message, write)
-                last = message
     if not found:
         context.exit(ExitCode.EMPTY)
+
+
+def _following(
+    access: Access, queue: QueueName, last: ShownMessage | None
+) -> Iterator[ShownMessage]:
+    """Yield what is published behind `last`, without end. If the server goes away, that is said
+    once, and what is published is yielded when it is back."""
+    is_away = False
+    while True:
+        sys.stdout.flush()
+        access.wait(_AWAY_SECONDS if is_away else _LOOK_SECONDS)
+        require_reader()
+        try:
+            found = _behind(access, queue, last)
+        except CommandFailed as error:
+            if error.exit_code not in _AWAY:
+                raise
+            if not is_away:
+                click.echo(printable(f"mqctl: {error}; trying again each second"), err=True)
+            is_away = True
+            continue
+        is_away = False
+        for message in found:
+            yield message
+            last = message
 
 
 def _behind(access: Access, queue: QueueName, last: ShownMessage | None) -> Sequence[ShownMessage]:
