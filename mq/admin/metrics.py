@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import NamedTuple
@@ -105,12 +106,15 @@ class _Store:
     ) -> None:
         self._children = children
         self._health = health
+        # Other threads may not look at those that wait.
+        self._waiting = _waiting(health, children)
         self._survey = survey
         self._space = space
 
     def collect(self) -> Iterable[Metric]:
         yield from _message_counters(self._health.counts, self._children)
         yield from _queue_gauges(self._survey)
+        yield from _waiting_gauges(self._survey.queues, self._waiting)
         commits = self._health.commits
         yield histograms(
             "mq_commit_duration_seconds",
@@ -211,9 +215,43 @@ def _queue_gauges(survey: Survey) -> Iterable[Metric]:
     )
 
 
+def _waiting(health: StoreHealth, children: ChildCounts | None) -> Counter[str]:
+    """Return how many receives wait, by queue, at the server and at its gateway."""
+    found: Counter[str] = Counter(health.waiting_receives())
+    if children is not None and children.gateway is not None:
+        for queue, each in by_queue(children.gateway).items():
+            found[queue] += each.waiting
+    return found
+
+
+def _waiting_gauges(queues: Iterable[str], waiting: Mapping[str, int]) -> Iterable[Metric]:
+    """Yield how many receives wait, for all queues together and for each of `queues`."""
+    help = "Receives that wait for a message at this server."
+    yield gauge("mq_waiting_receives", help, sum(waiting.values()))
+    found: Counter[str] = Counter()
+    for queue, label in _labels(queues).items():
+        found[label] += waiting.get(queue, 0)
+    if OTHER_QUEUES in waiting:
+        found[OTHER_QUEUES] += waiting[OTHER_QUEUES]
+    yield gauges(
+        "mq_queue_waiting_receives",
+        f"{help} By queue.",
+        ["queue"],
+        {(label,): number for label, number in found.items()},
+    )
+
+
 def _with_few_names(found: Mapping[str, QueueSurvey]) -> dict[str, QueueSurvey]:
-    names = sorted(found)
-    few = {name: found[name] for name in names[:MAX_METRIC_QUEUES]}
-    for name in names[MAX_METRIC_QUEUES:]:
-        few[OTHER_QUEUES] = few.get(OTHER_QUEUES, QueueSurvey()).join(found[name])
+    few: dict[str, QueueSurvey] = {}
+    for name, label in _labels(found).items():
+        few[label] = few.get(label, QueueSurvey()).join(found[name])
     return few
+
+
+def _labels(queues: Iterable[str]) -> dict[str, str]:
+    """Return the label of each queue: the first ones by name have their own."""
+    names = sorted(queues)
+    return {
+        name: name if number < MAX_METRIC_QUEUES else OTHER_QUEUES
+        for number, name in enumerate(names)
+    }

@@ -38,7 +38,8 @@ class MovedOfQueue(ctypes.Structure):
 
 
 class DoneInQueue(ctypes.Structure):
-    """What a gateway has done to the messages of one queue, whose name is in ASCII."""
+    """What a gateway has done to the messages of one queue, whose name is in ASCII, and how many
+    receives were `waiting` there for a message a moment ago."""
 
     _fields_ = [
         ("name", ctypes.c_char * MAX_QUEUE_NAME_BYTES),
@@ -49,6 +50,7 @@ class DoneInQueue(ctypes.Structure):
         ("dead_lettered", ctypes.c_uint64),
         ("expired", ctypes.c_uint64),
         ("moved", ctypes.c_uint64),
+        ("waiting", ctypes.c_uint64),
     ]
     name: bytes
     published: int
@@ -58,6 +60,7 @@ class DoneInQueue(ctypes.Structure):
     dead_lettered: int
     expired: int
     moved: int
+    waiting: int
 
 
 Slot = TypeVar("Slot", MovedOfQueue, DoneInQueue)

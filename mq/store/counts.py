@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from threading import Lock
 
@@ -15,6 +17,7 @@ from mq.metrics.tally import (
     QueueTally,
     by_queue,
 )
+from mq.names import QueueName
 
 log = structlog.get_logger(__name__)
 
@@ -63,6 +66,8 @@ class OperationCounts:
         self._has_others = known is not None
         self._others: Activity = known or QueueActivity()
         self._lock = Lock()
+        self._shows_waiting = True
+        self.show_waiting({})
 
     @property
     def corrupt(self) -> int:
@@ -89,6 +94,19 @@ class OperationCounts:
     def total(self, activity: str) -> int:
         """Return one of ACTIVITIES, summed over all queues."""
         return sum(getattr(each, activity) for each in self.by_queue().values())
+
+    def show_waiting(self, waiting: Mapping[QueueName, int]) -> None:
+        """Show the server that started this process how many receives wait here for each queue, all
+        of them. Without such a server nobody looks."""
+        if self._tally is None or not (waiting or self._shows_waiting):
+            return
+        self._shows_waiting = bool(waiting)
+        shown: Counter[str] = Counter()
+        for queue, number in waiting.items():
+            shown[self.label(queue)] += number
+        for label, each in self.by_queue().items():
+            assert isinstance(each, DoneInQueue)
+            each.waiting = shown[label]
 
     def _begin(self, queue: str) -> Activity:
         with self._lock:

@@ -14,11 +14,13 @@ from mq.commit.committer import Committer
 from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder
 from mq.metrics.histogram import CommitStats
+from mq.names import QueueName
 from mq.spool.root import root_id
 from mq.spool.trouble import find_moved_folder, find_trouble
 from mq.store.context import Workspace
 from mq.store.counts import OperationCounts
 from mq.store.probe import probe
+from mq.store.receiving.waiting import Waiters
 from mq.store.survey import Survey, Surveyor, known_ready
 
 log = structlog.get_logger(__name__)
@@ -38,10 +40,13 @@ class StoreHealth:
     """Whether a store works, and how much it holds and does. Nothing here changes a message or
     holds one up."""
 
-    def __init__(self, work: Workspace, committer: Committer, workers: Executor) -> None:
+    def __init__(
+        self, work: Workspace, committer: Committer, workers: Executor, waiting: Waiters
+    ) -> None:
         self._work = work
         self._committer = committer
         self._workers = workers
+        self._waiting = waiting
         self.root_id = root_id(work.spool)
         self._trouble: str | None = None
         self.moved: str | None = None
@@ -56,6 +61,11 @@ class StoreHealth:
     @property
     def commits(self) -> CommitStats:
         return self._committer.stats
+
+    def waiting_receives(self) -> dict[QueueName, int]:
+        """Return how many receives wait for a message at this server, for each queue for which some
+        do. Called on the event loop."""
+        return self._waiting.parked()
 
     @property
     def failure(self) -> str | None:

@@ -49,11 +49,11 @@ class Store:
 
     def __init__(self, work: Workspace, committer: Committer, workers: Executor) -> None:
         self._work, self._committer, self._workers = work, committer, workers
-        self.health = StoreHealth(work, committer, workers)
         self.max_body_bytes = work.config.max_body_bytes
         self.batch_slots = asyncio.Semaphore(MAX_BATCHES_AT_ONCE)
         self.answer_memory = AnswerMemory()
         self._receives = Receives(work, committer)
+        self.health = StoreHealth(work, committer, workers, self._receives.waiting)
         self.put_back_left = self._receives.put_back_left
         self.stop_waiting = self._receives.waiting.stop
         self._publisher = Publisher(work, committer)

@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 from structlog.testing import capture_logs
 
-from mq.admin.metrics import ChildCounts, activity_by_queue
+from mq.admin.metrics import ChildCounts, _waiting_gauges, activity_by_queue
 from mq.config import MAX_METRIC_QUEUES
 from mq.metrics.tally import (
     MAX_QUEUE_NAME_BYTES,
@@ -24,7 +24,7 @@ from mq.web.durations import Durations
 from mq_mover.metrics import _MoverCollector
 from tests.support.processes import Server, wait_until
 from tests.support.scraping import Scrape, scrape
-from tests.support.wire import Wire
+from tests.support.wire import Wire, request_bytes
 
 
 def count_of(found: Scrape, name: str, queue: str) -> float:
@@ -91,6 +91,41 @@ def test_a_mover_by_itself_tells_them_too() -> None:
 
     assert found["mq_queue_messages_redelivered_total", "a"] == 3
     assert found["mq_queue_messages_dead_lettered_total", "b"] == 1
+
+
+# Receives that wait
+
+
+def test_receives_that_wait_are_counted_by_queue(
+    server: Server, connect: Callable[[Server], Wire]
+) -> None:
+    wire, waiting = connect(server), [connect(server) for _ in range(3)]
+    for queue in ("a", "b", "idle"):
+        wire.request("PUT", f"/{queue}")
+
+    def counted() -> tuple[float, dict[str, float]]:
+        found = scrape(server.admin_port)
+        return found.value("mq_waiting_receives"), found.by("mq_queue_waiting_receives", "queue")
+
+    assert counted() == (0, {"a": 0, "b": 0, "idle": 0})
+    for each, queue in zip(waiting, ("a", "a", "b"), strict=True):
+        each.send(request_bytes("GET", f"/{queue}/messages?wait=60"))
+
+    wait_until(lambda: counted() == (3, {"a": 2, "b": 1, "idle": 0}))
+    wire.publish("a")
+    waiting[2].close()
+    wait_until(lambda: counted() == (1, {"a": 1, "b": 0, "idle": 0}))
+
+
+def test_receives_that_wait_for_queues_without_own_figures_are_counted_together() -> None:
+    queues = [f"q{number:03}" for number in range(MAX_METRIC_QUEUES + 3)]
+    waiting = dict.fromkeys(queues, 2) | {"deleted": 5}
+
+    total, by_queue = _waiting_gauges(queues, waiting)
+
+    assert [sample.value for sample in total.samples] == [2 * len(queues) + 5]
+    found = {sample.labels["queue"]: sample.value for sample in by_queue.samples}
+    assert found == dict.fromkeys(queues[:MAX_METRIC_QUEUES], 2) | {OTHER_QUEUES: 6}
 
 
 # More queues than have figures of their own

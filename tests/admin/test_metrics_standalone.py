@@ -8,14 +8,19 @@ import os
 import re
 import signal
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from mq.config import MAX_METRIC_QUEUES
+from mq.metrics.tally import OTHER_QUEUES, GatewayCounts, Tally, by_queue
+from mq.names import QueueName
+from mq.store.counts import OperationCounts
 from tests.support.gateways import client_of, make_url, name_of
 from tests.support.processes import Server, wait_until
 from tests.support.scraping import scrape
-from tests.support.wire import Wire
+from tests.support.wire import Wire, request_bytes
 
 NAMES = ("redelivered", "dead_lettered", "reaped")
 
@@ -137,3 +142,58 @@ def test_a_server_alone_tells_nothing_of_a_reaper(start_server: Callable[..., Se
     server = start_server("--admin=127.0.0.1:0")
 
     assert "mq_messages_reaped" not in scrape(server.admin_port).text
+
+
+def test_a_standalone_server_tells_who_waits_at_its_gateway(
+    start_server: Callable[..., Server], connect: Callable[[Server], Wire]
+) -> None:
+    """They are in one figure with those who wait at the server."""
+    server = start_server("--standalone", "--sqs-port=0", "--admin=127.0.0.1:0")
+    wait_until(lambda: gateways_of(server), 30)
+    sqs = client_of(server, endpoint_url=gateways_of(server)[0])
+    url = make_url(sqs)
+    queue = name_of(url)
+
+    def waiting() -> tuple[float, float]:
+        found = scrape(server.admin_port)
+        return (
+            found.value("mq_waiting_receives"),
+            found.value("mq_queue_waiting_receives", queue=queue),
+        )
+
+    with ThreadPoolExecutor() as threads:
+        wire = connect(server)
+        wire.send(request_bytes("GET", f"/{queue}/messages?wait=60"))
+        received = threads.submit(sqs.receive_message, QueueUrl=url, WaitTimeSeconds=20)
+        wait_until(lambda: waiting() == (2, 2), 15)
+        wire.close()
+        wait_until(lambda: waiting() == (1, 1), 15)
+        sqs.send_message(QueueUrl=url, MessageBody="a")
+        assert len(received.result()["Messages"]) == 1
+    wait_until(lambda: waiting() == (0, 0), 30)
+
+
+def test_those_who_waited_at_a_gateway_that_was_killed_wait_no_more() -> None:
+    with contextlib.closing(Tally(GatewayCounts)) as tally:
+        counts = OperationCounts(tally.counts)
+        counts.show_waiting({QueueName("a"): 2, QueueName("b"): 1})
+        assert waits_in(tally.counts) == {"a": 2, "b": 1}
+        counts.show_waiting({QueueName("b"): 1})
+        assert waits_in(tally.counts) == {"a": 0, "b": 1}
+
+        OperationCounts(tally.counts)
+
+        assert waits_in(tally.counts) == {"a": 0, "b": 0}
+
+
+def test_those_who_wait_for_queues_without_figures_are_shown_together() -> None:
+    shared = GatewayCounts()
+    queues = [QueueName(f"q{number}") for number in range(MAX_METRIC_QUEUES + 3)]
+
+    OperationCounts(shared).show_waiting(dict.fromkeys(queues, 2))
+
+    assert waits_in(shared) == dict.fromkeys(queues[:MAX_METRIC_QUEUES], 2) | {OTHER_QUEUES: 6}
+
+
+def waits_in(counts: GatewayCounts) -> dict[str, int]:
+    return {queue: each.waiting for queue, each in by_queue(counts).items()}

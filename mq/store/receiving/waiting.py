@@ -123,6 +123,11 @@ class Waiters:
     def queues(self) -> list[QueueName]:
         return list(self._lines)
 
+    def parked(self) -> dict[QueueName, int]:
+        """Return how many requests wait for each queue for which some do. Those that are just
+        receiving are not counted."""
+        return {queue: len(line.parked) for queue, line in self._lines.items() if line.parked}
+
     def count(self, queue: QueueName) -> int:
         """Return how many messages of a queue are for requests that wait. Those that are just
         receiving are not counted: their operations come before all later ones."""

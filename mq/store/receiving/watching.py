@@ -62,6 +62,7 @@ class Watching:
         if self._relisting is not None:
             self._relisting.cancel()
             self._relisting = None
+        self._work.counts.show_waiting({})
 
     def _listen(self) -> None:
         if self._fd >= 0 and len(self.waiting) and not self.waiting.is_stopped:
@@ -84,6 +85,7 @@ class Watching:
     async def _relist(self) -> None:
         while True:
             await asyncio.sleep(RELIST_WAITING_SECONDS)
+            self._work.counts.show_waiting(self.waiting.parked())
             queues = self.waiting.queues()
             for some in (queues[at : at + _AT_ONCE] for at in range(0, len(queues), _AT_ONCE)):
                 await self._look_at(some)
