@@ -87,6 +87,15 @@ def count(argument: str, value: object) -> None:
         raise TypeError(f"{argument}={value!r}: give a whole number")
 
 
+def limit(argument: str, value: int | None) -> None:
+    """Raise TypeError unless this is a whole number or None, and ValueError if it is below 1."""
+    if value is None:
+        return
+    count(argument, value)
+    if value < 1:
+        raise ValueError(f"{argument}={value!r}: give 1 or more, or None for no limit")
+
+
 def text(argument: str, value: object) -> None:
     """Raise TypeError unless this is text."""
     if not isinstance(value, str):

@@ -49,6 +49,11 @@ from mq.names import MessageId, QueueName
 _LONGEST_PURGE_SECONDS = 300.0
 """The server may take this long for millions of messages."""
 
+_LOOK_SECONDS = 1.0
+_LOOKS_PER_SECOND = 50
+"""The pause of a worker that works off its queue: before a thread or task that found nothing looks
+again while others are at work; and how many such looks there are in all."""
+
 _MADE = frozenset({200, 201})
 _DELETED = frozenset({200})
 
@@ -156,6 +161,15 @@ def poll(
         log.warning("no messages from queue %s, trying on: %s", queue, error)
         yield ClientPause(asked_pause_seconds(error))
         return None
+
+
+def look_again(
+    context: Context, queue: QueueName, visibility: float | None, concurrency: int
+) -> Operation[Delivery | None]:
+    """Receive for a worker that found nothing, after a pause: what is being handled may publish
+    more."""
+    yield ClientPause(max(_LOOK_SECONDS, concurrency / _LOOKS_PER_SECOND))
+    return (yield from receive(context, queue, 0.0, visibility))
 
 
 def receive_many(

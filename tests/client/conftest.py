@@ -74,12 +74,19 @@ def work(kind: str) -> Iterator[Callable[..., Running]]:
     """`work(queue, handle)` has `handle` called in a thread for each message."""
     running: list[Running] = []
 
-    def start(queue: Queue, handle: Callable[[Message], object], **settings: Any) -> Running:
+    def start(
+        queue: Queue,
+        handle: Callable[[Message], object],
+        *,
+        until_empty: bool = False,
+        **settings: Any,
+    ) -> Running:
         async def handle_async(message: Message) -> None:
             await asyncio.to_thread(handle, message)
 
         chosen = handle if kind == "blocking" else handle_async
-        running.append(Running(queue.worker(chosen, **settings)))
+        worker = queue.worker(chosen, **settings)
+        running.append(Running(worker, until_empty=until_empty))
         return running[-1]
 
     yield start

@@ -43,6 +43,7 @@ WRONG: dict[str, Callable[[Any], object]] = {
     "visibility='5': give seconds as a number": lambda q: q.receive(visibility="5"),
     "max='5': give a whole number": lambda q: q.receive_many("5"),
     "concurrency='5': give a whole number": lambda q: q.worker(print, concurrency="5"),
+    "max=1.5: give a whole number": lambda q: q.worker(print, max=1.5),
     "content_type is str, not bytes": lambda q: q.publish("one", content_type=b"text/plain"),
     "properties: give names and values, as in": lambda q: q.publish("one", properties=["a"]),
     "properties: a name is str, not int": lambda q: q.publish("one", properties={5: "a"}),

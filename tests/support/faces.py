@@ -110,15 +110,16 @@ def counts(queue: Queue) -> tuple[int, int, int]:
 class Running:
     """A worker at work in a thread, or on the event loop."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: Worker, *, until_empty: bool = False) -> None:
         self._worker = worker
+        self._work = worker.run_until_empty if until_empty else worker.run
         self.error: BaseException | None = None
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
     def _run(self) -> None:
         try:
-            self._worker.run()
+            self._work()
         except BaseException as error:
             self.error = error
 
@@ -126,6 +127,9 @@ class Running:
         self._thread.join(30)
         assert not self._thread.is_alive()
 
-    def stop(self) -> None:
+    def tell_to_stop(self) -> None:
         self._worker.stop()
+
+    def stop(self) -> None:
+        self.tell_to_stop()
         self.wait()

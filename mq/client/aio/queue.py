@@ -193,7 +193,8 @@ class AsyncQueue:
         *,
         concurrency: int = 1,
         visibility: float | None = None,
+        max: int | None = None,
     ) -> AsyncWorker:
-        """Return a worker that handles the messages of the queue in `concurrency` tasks; `run`
-        starts it."""
-        return AsyncWorker(self._session, self.name, handle, concurrency, visibility)
+        """Return a worker that handles messages of the queue, at most `max` if that is given, in
+        `concurrency` tasks; `run` or `run_until_empty` starts it."""
+        return AsyncWorker(self._session, self.name, handle, concurrency, visibility, limit=max)

@@ -7,21 +7,24 @@ import inspect
 import logging
 import signal
 from collections.abc import Awaitable, Callable, Iterable
+from itertools import count
 
 from mq.client import arguments, operations
 from mq.client.aio.message import AsyncMessage
 from mq.client.aio.session import AsyncSession
 from mq.client.errors import ClientError
 from mq.client.handlers import require_awaitable, wrong_result
+from mq.client.messages import Delivery
 from mq.client.retries import handling_backoff_seconds
 from mq.client.signals import stopping_on
-from mq.client.wire import Stopped
+from mq.client.wire import Operation, Stopped
 from mq.config import WORKER_SHORT_WAIT_SECONDS, WORKER_STOP_SECONDS, WORKER_WAIT_SECONDS
 from mq.names import QueueName
 
 log = logging.getLogger("mq.client")
 
 AsyncHandler = Callable[[AsyncMessage], Awaitable[object]]
+_NextMessage = Callable[[], Awaitable[AsyncMessage | None]]
 
 
 class AsyncWorker:
@@ -40,19 +43,27 @@ class AsyncWorker:
         handle: AsyncHandler,
         concurrency: int,
         visibility: float | None,
+        *,
+        limit: int | None = None,
     ) -> None:
         arguments.count("concurrency", concurrency)
         if concurrency < 1:
             raise ValueError("concurrency: a worker has at least one task")
+        arguments.limit("max", limit)
         require_awaitable(handle)
         self._session = session
         self._queue = queue
         self._handle = handle
         self._concurrency = concurrency
         self._visibility = visibility
+        # A task takes a turn before it looks for a message, and keeps it until it has one.
+        self._turns = count(1) if limit is None else iter(range(1, limit + 1))
         can_hang_up = session.address.can_hang_up
         self._wait_seconds = WORKER_WAIT_SECONDS if can_hang_up else WORKER_SHORT_WAIT_SECONDS
         self._stopping = asyncio.Event()
+        self._ending = asyncio.Event()
+        self._at_work: set[asyncio.Task[None]] = set()
+        self._busy: set[asyncio.Task[None]] = set()
         self._has_run = self._is_given_up = False
         # These connections are separate, so that stopping ends the waiting of these requests and no
         # others.
@@ -62,28 +73,43 @@ class AsyncWorker:
     async def run(
         self, signals: Iterable[signal.Signals] = (signal.SIGTERM, signal.SIGINT)
     ) -> None:
-        """Work until `stop` is called or, in the main thread, one of `signals` comes. One that
-        comes half a second later has its usual effect. On return every message that was begun has
-        been handled. If this task is cancelled, the handlers are cancelled too, and their
-        messages released.
+        """Work until `stop` is called, `max` messages were received or, in the main thread, one of
+        `signals` comes. One that comes half a second later has its usual effect. On return every
+        message that was begun has been handled. If this task is cancelled, the handlers are
+        cancelled too, and their messages released.
 
         Raises errors that waiting does not mend: QueueNotFound, Unauthorized, Forbidden,
         BadRequest, UnexpectedAnswer; and ClientClosed if the client is closed before.
         """
+        await self._run(self._next, signals)
+
+    async def run_until_empty(
+        self, signals: Iterable[signal.Signals] = (signal.SIGTERM, signal.SIGINT)
+    ) -> None:
+        """Work as `run` does, but no longer than until no message is ready and none of this
+        worker's is being handled, which might publish more. Messages that are leased or delayed,
+        and those of a paused queue, are not waited for.
+
+        Raises NoAnswer and Unavailable too, after the client's retry time.
+        """
+        await self._run(self._next_ready, signals)
+
+    async def _run(self, next_message: _NextMessage, signals: Iterable[signal.Signals]) -> None:
         self._begin()
         loop = asyncio.get_running_loop()
         with stopping_on(signals, lambda: loop.call_soon_threadsafe(self.stop)):
-            tasks = [asyncio.create_task(self._work()) for _ in range(self._concurrency)]
-            stopping = asyncio.create_task(self._stopping.wait())
+            tasks = [
+                asyncio.create_task(self._work(next_message)) for _ in range(self._concurrency)
+            ]
+            self._at_work, self._busy = set(tasks), set(tasks)
+            for task in tasks:
+                task.add_done_callback(self._note_end)
             try:
-                # A task ends when the worker is stopped, or with an error that must end all tasks.
-                await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
-                self.stop()
+                await self._stopping.wait()
                 await asyncio.wait(tasks, timeout=WORKER_STOP_SECONDS)
                 self._cut_off()
                 await asyncio.wait(tasks)
             finally:
-                stopping.cancel()
                 results = await self._end(tasks)
         for result in results:
             if isinstance(result, BaseException):
@@ -98,7 +124,15 @@ class AsyncWorker:
         """Receive no more messages. Call it in the event loop's thread. `run` returns when the
         messages that were begun have been handled."""
         self._stopping.set()
+        self._ending.set()
         self._polls.hang_up()
+
+    def _note_end(self, task: asyncio.Task[None]) -> None:
+        """Stop all tasks after one that failed, and the worker after the last one."""
+        self._rest(task)
+        self._at_work.discard(task)
+        if not self._at_work or task.cancelled() or task.exception() is not None:
+            self.stop()
 
     def _cut_off(self) -> None:
         """Cut off the requests that still wait for an answer."""
@@ -123,24 +157,58 @@ class AsyncWorker:
             await self._polls.close()
         return results
 
-    async def _work(self) -> None:
-        while not self._stopping.is_set():
-            message = await self._receive()
-            if message is not None and self._is_given_up:
+    async def _work(self, next_message: _NextMessage) -> None:
+        while next(self._turns, None) and (message := await next_message()) is not None:
+            if self._is_given_up:
                 await message.give_back()
-            elif message is not None:
+            else:
                 await self._settle(message)
 
-    async def _receive(self) -> AsyncMessage | None:
+    async def _next(self) -> AsyncMessage | None:
+        """Return the next message, or None once the worker is stopped."""
+        message = None
+        while message is None and not self._stopping.is_set():
+            message = await self._receive(
+                operations.poll(
+                    self._session.context, self._queue, self._wait_seconds, self._visibility
+                )
+            )
+        return message
+
+    async def _next_ready(self) -> AsyncMessage | None:
+        """Return the next message, or None if there is none and no task is busy any more, or the
+        worker is stopped."""
+        if self._stopping.is_set():
+            return None
+        this = asyncio.current_task()
+        assert this is not None
+        context, queue, visibility = self._session.context, self._queue, self._visibility
+        message = await self._receive(operations.receive(context, queue, 0.0, visibility))
+        if message is None:
+            self._rest(this)
+        while message is None and not self._ending.is_set():
+            message = await self._receive(
+                operations.look_again(context, queue, visibility, self._concurrency)
+            )
+        if message is not None:
+            self._busy.add(this)
+        return message
+
+    def _rest(self, task: asyncio.Task[None]) -> None:
+        """Note that a task has nothing to do. What others have published before they had nothing
+        to do was ready when they looked last: when the last one rests, all is done. One that is
+        just looking again goes on with what it finds."""
+        self._busy.discard(task)
+        if not self._busy:
+            self._ending.set()
+
+    async def _receive(self, poll: Operation[Delivery | None]) -> AsyncMessage | None:
         """Receive a message. Returns None if there is none now, or the server cannot be reached."""
         task = asyncio.current_task()
         assert task is not None
         self._receiving.add(task)
-        poll = operations.poll(
-            self._session.context, self._queue, self._wait_seconds, self._visibility
-        )
         try:
-            found = await self._session.run(poll, self._stopping, self._polls)
+            found = await self._session.run(poll, self._ending, self._polls)
             return None if found is None else AsyncMessage(self._session, found)
         except Stopped:
             pass

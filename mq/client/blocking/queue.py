@@ -187,7 +187,8 @@ class Queue:
         *,
         concurrency: int = 1,
         visibility: float | None = None,
+        max: int | None = None,
     ) -> Worker:
-        """Return a worker that handles the messages of the queue in `concurrency` threads; `run`
-        starts it."""
-        return Worker(self._session, self.name, handle, concurrency, visibility)
+        """Return a worker that handles messages of the queue, at most `max` if that is given, in
+        `concurrency` threads; `run` or `run_until_empty` starts it."""
+        return Worker(self._session, self.name, handle, concurrency, visibility, limit=max)
