@@ -165,7 +165,7 @@ def test_a_timetable_sends_each_message_once(orders: Queue, environment: dict[st
         for line in (EXAMPLES / "crontab").read_text().splitlines()
         if re.match(r"[\d*]", line)
     ]
-    nightly, hourly, watch = commands
+    nightly, hourly, work_off, watch = commands
 
     first, second = (
         run_example(environment, "sh", "-c", nightly),
@@ -177,6 +177,9 @@ def test_a_timetable_sends_each_message_once(orders: Queue, environment: dict[st
     assert first == second
     with Client(environment["MQ_URL"]) as mq:
         assert mq.queue("reports").counts()[1:4] == (1, 0, 1)
+        worked_off = run_example(environment, "sh", "-c", work_off)
+        assert mq.queue("reports").counts()[1:4] == (0, 0, 1)
+    assert worked_off.endswith("1 done, 0 failed, 0 given back, 0 dead\n")
     assert nothing_failed.returncode == 3
 
 

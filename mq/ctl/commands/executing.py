@@ -53,6 +53,10 @@ _KILL = int(signal.SIGKILL)
 @click.option("--dead-after", type=click.IntRange(1), metavar="N",
               help="Move a message that failed to the dead letters once it has been received N "
               "times.  [default: as the queue's max-receives]")  # fmt: skip
+@click.option("--max", "limit", type=click.IntRange(1), metavar="N",
+              help="End after N messages.  [default: no limit]")  # fmt: skip
+@click.option("--until-empty", is_flag=True, help="End when no message is ready and no command "
+              "runs. Leased and delayed messages are not waited for.")  # fmt: skip
 @everywhere
 @click.pass_context
 def execute(
@@ -63,6 +67,8 @@ def execute(
     concurrency: int,
     visibility: float | None,
     dead_after: int | None,
+    limit: int | None,
+    until_empty: bool,
 ) -> None:
     """Run COMMAND for each message of QUEUE, until SIGTERM or SIGINT.
 
@@ -90,7 +96,9 @@ def execute(
     try:
         if dead_after is not None:
             runner.bury_after(dead_after, _make_dead_letters(session, queue))
-        Worker(session, queue, runner.handle, concurrency, visibility).run()
+        worker = Worker(session, queue, runner.handle, concurrency, visibility, limit=limit)
+        run = worker.run_until_empty if until_empty else worker.run
+        run()
         has_ended = True
     except ClientError as error:
         raise failure_of(error, flags.url, "--url") from error
