@@ -1,3 +1,10 @@
-"""What all command lines share: types of flags, how a command runs and ends, logs, the pace of a
-command in words, and a stdout that may be closed or full. The flags of one command belong to that
-command."""
+"""What all command lines share.
+
+    a command           `running`: its errors, exit codes and end; `signals`; `flags`, and the types
+                        of their values
+    what it says        `logs`, on stderr; `pace`: how much it has done, in words
+    what it may lack    `stdin`, `stdout`, `stderr`: closed, or full
+    what is made of it  `manual`: a man page; `completion`: a script for shells
+
+The flags of one command belong to that command.
+"""

@@ -1,5 +1,10 @@
-"""What each operation does, the scope that it needs, and the parameter that names its queue. How a
-request is read and an answer written belongs in `mq_sqs.protocol`."""
+"""What each operation does, the scope that it needs, and the parameter that names its queue.
+
+`sending`, `receiving`, `receipts`, `queues` and `move_tasks` have the operations; `batches` is what
+those with several entries have in common, and `refusing` says which ones there are not.
+
+How a request is read and an answer written belongs in `mq_sqs.protocol`.
+"""
 
 from __future__ import annotations
 

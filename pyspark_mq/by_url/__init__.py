@@ -2,5 +2,13 @@
 
 What comes over HTTP, or is to go there, is kept in a root that belongs to the job: its staging. In
 it everything works as it does by root. This package has what leads from there to the servers and
-back; how a server is asked belongs in `mq.client`.
+back:
+
+    the staging         `staging`; `committed`: what waits in it to be published
+    in                  `intake` fetches what is to be read, up to its `allowance`
+    out                 `forward` publishes what is committed
+    without staging     `peek_read`: a batch read
+    to the servers      `servers`: the first that answers
+
+How a server is asked belongs in `mq.client`.
 """

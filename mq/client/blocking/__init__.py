@@ -1,2 +1,7 @@
-"""The blocking client: threads and http.client, the standard library alone. What the asynchronous
-client does too belongs in `mq.client`."""
+"""The blocking client: threads and http.client, the standard library alone.
+
+`client`, `queue`, `message` and `worker` are what programs see. `session` runs their operations
+over `connections`, where an `exchange` is a request and its answer.
+
+What the asynchronous client does too belongs in `mq.client`.
+"""
