@@ -87,7 +87,7 @@ func (q Queue) Work(ctx context.Context, visibility time.Duration, handle func(c
 		}
 		held, end := context.WithCancel(context.Background())
 		renewed := make(chan bool)
-		go func() { q.renew(held, end, message, visibility); close(renewed) }()
+		go func() { q.renew(held, message, visibility); end(); close(renewed) }()
 		failed := handle(held, message)
 		end()
 		<-renewed // a renewal that arrived later would undo the second
@@ -103,20 +103,21 @@ func (q Queue) Work(ctx context.Context, visibility time.Duration, handle func(c
 	return nil
 }
 
-func (q Queue) renew(held context.Context, end func(), m *Message, visibility time.Duration) {
+func (q Queue) renew(held context.Context, m *Message, visibility time.Duration) {
 	for err := error(nil); err == nil && held.Err() == nil; {
 		select {
 		case <-held.Done():
 		case <-time.After(visibility / 3):
-			err = q.Extend(context.Background(), m, visibility)
+			lease, over := context.WithTimeout(context.Background(), visibility*2/3) // what is left of it
+			err = q.Extend(lease, m, visibility)
+			over()
 		}
 	}
-	end()
 }
 
 // ask tries again for some seconds when no answer comes, the server answers 503, or a proxy 502 or 504.
 func (q Queue) ask(ctx context.Context, method, path string, headers map[string]string, body []byte) (head http.Header, read []byte, err error) {
-	for pause := 100 * time.Millisecond; pause < 5*time.Second; pause *= 2 {
+	for pause, after := 100*time.Millisecond, 0; pause < 5*time.Second; pause *= 2 {
 		request, wrong := http.NewRequestWithContext(ctx, method, q.URL+path, bytes.NewReader(body))
 		if wrong != nil {
 			return nil, nil, wrong
@@ -133,18 +134,17 @@ func (q Queue) ask(ctx context.Context, method, path string, headers map[string]
 			read, err = io.ReadAll(answer.Body)
 			answer.Body.Close()
 		}
-		if ctx.Err() != nil || (err == nil && answer.StatusCode < 400) {
+		if (err == nil && answer.StatusCode < 400) || (err != nil && ctx.Err() != nil) {
 			return
 		} else if err == nil {
 			problem := &Problem{Status: answer.StatusCode}
 			_ = json.Unmarshal(read, problem)
-			if err = problem; problem.Status < 502 || problem.Status > 504 {
+			if err = problem; problem.Status < 502 || problem.Status > 504 || ctx.Err() != nil {
 				return
 			}
-			after, _ := strconv.Atoi(head.Get("Retry-After"))
-			time.Sleep(time.Duration(after) * time.Second)
+			after, _ = strconv.Atoi(head.Get("Retry-After"))
 		}
-		time.Sleep(pause)
+		time.Sleep(pause + time.Duration(after)*time.Second)
 	}
 	return
 }

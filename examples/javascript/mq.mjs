@@ -65,9 +65,9 @@ export class Queue {
   }
 
   // Lets the lease end in this many seconds from now; 0 gives the message back at once.
-  async extend(message, visibility) {
+  async extend(message, visibility, signal) {
     const headers = { 'if-match': message.lease }
-    await this.#ask('GET', `/messages?id=${message.id}&visibility=${visibility}`, { headers })
+    await this.#ask('GET', `/messages?id=${message.id}&visibility=${visibility}`, { headers, signal })
   }
 
   // Handles one message after the other until `signal` is aborted. A message is removed when `handle`
@@ -85,10 +85,9 @@ export class Queue {
   async #handle(message, handle, visibility) {
     const lost = new AbortController()
     let renewing // one at a time: one that arrived after the work has failed would undo the second
-    const renew = () => this.extend(message, visibility).catch((error) => lost.abort(error))
-    const timer = setInterval(() => {
-      renewing ??= renew().finally(() => (renewing = undefined))
-    }, (visibility * 1000) / 3)
+    const left = () => AbortSignal.timeout(visibility * 666) // of the lease: a renewal that hangs ends with it
+    const renew = () => this.extend(message, visibility, left()).catch((error) => lost.abort(error))
+    const timer = setInterval(() => (renewing ??= renew().finally(() => (renewing = undefined))), visibility * 333)
     let failure
     try {
       await handle(message, lost.signal)

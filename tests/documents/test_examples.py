@@ -41,6 +41,9 @@ the renewal does not come last."""
 AWAY = b"HTTP/1.1 502 Bad Gateway\r\nConnection: close\r\nContent-Length: 6\r\n\r\n<html>"
 MADE = b"HTTP/1.1 201 Created\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
+OVER_WITH_THE_LEASE = "the lease is over\n"
+"""What is printed if a renewal hangs: the handler hears of it when the lease is over."""
+
 LONGEST_CLIENT_LINES = 150
 
 
@@ -113,7 +116,7 @@ def test_what_a_client_in_javascript_does(
 ) -> None:
     need("node", "nodejs")
     behind = environment | {"MQ_URL": proxy.url}
-    for name in ("all", "renewal", "listeners", "away"):
+    for name in ("all", "renewal", "listeners", "away", "hanging"):
         shutil.copy(PROGRAMS / f"{name}.mjs", tmp_path)
     shutil.copy(EXAMPLES / "javascript/mq.mjs", tmp_path)
 
@@ -122,6 +125,7 @@ def test_what_a_client_in_javascript_does(
     assert run_example(environment, "node", "renewal.mjs", folder=tmp_path) == RENEWED_FIRST
     assert run_example(environment, "node", "listeners.mjs", folder=tmp_path) == "0\n"
     assert run_example(behind, "node", "away.mjs", folder=tmp_path) == "made\n"
+    assert run_example(environment, "node", "hanging.mjs", folder=tmp_path) == OVER_WITH_THE_LEASE
 
 
 def test_a_worker_in_go(
@@ -137,7 +141,7 @@ def test_a_worker_in_go(
     for name in ("go.mod", "mq.go", "main.go"):
         shutil.copy(EXAMPLES / "go" / name, tmp_path)
     run_example(go, "go", "build", "-o", "worker", ".", folder=tmp_path)
-    for name in ("all", "renewal", "away"):
+    for name in ("all", "renewal", "away", "hanging"):
         shutil.copy(PROGRAMS / f"{name}.go", tmp_path / "main.go")
         run_example(go, "go", "build", "-o", name, ".", folder=tmp_path)
 
@@ -147,6 +151,8 @@ def test_a_worker_in_go(
     assert run_example(environment, str(tmp_path / "renewal")) == RENEWED_FIRST
     behind = environment | {"MQ_URL": proxy.url}
     assert run_example(behind, str(tmp_path / "away")) == "made\n"
+    refused = "404 there is no queue (urn:mq:problem:queue-not-found)\n"
+    assert run_example(environment, str(tmp_path / "hanging")) == OVER_WITH_THE_LEASE + refused
 
 
 @pytest.mark.parametrize("name", ["go/mq.go", "javascript/mq.mjs"])
