@@ -174,8 +174,7 @@ class Group:
         The floor is durable before they go, and with it what the sink has written; each batch goes
         in one rename. A crash in between leaves the others to the next call.
         """
-        floor = self.floor()
-        if floor < batch:
+        while (floor := self.floor()) < batch:
             for missing in range(floor + 1, batch + 1):
                 self.require_sealed(missing)
             self._markers.change("floor", str(floor), str(batch))

@@ -1,0 +1,60 @@
+"""Two drivers of one group at work together, and what a crash leaves of who is the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from mq.disk.files import Files
+from mq.lifecycle import Actor
+from mq.spool.folders import Spool
+from mq.spool.root import visit_root
+from mq.spool.spark.claims import Group
+
+
+class InterruptedFiles(Files):
+    """Does what a test wants before the first rename of a marker of floors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.meanwhile: Callable[[], None] | None = None
+
+    def rename(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
+        if "/floor." in source and self.meanwhile is not None:
+            meanwhile, self.meanwhile = self.meanwhile, None
+            meanwhile()
+        super().rename(source_fd, source, target_fd, target)
+
+
+@pytest.fixture
+def interrupted() -> InterruptedFiles:
+    return InterruptedFiles()
+
+
+@pytest.fixture
+def slow(spool: Spool, interrupted: InterruptedFiles) -> Iterator[Group]:
+    """The group for a driver that is interrupted."""
+    opened = visit_root(spool.root, interrupted, Actor.SPARK)
+    yield Group(opened, "lake", "slow")
+    opened.close()
+
+
+def start(spool: Spool) -> Group:
+    group = Group(spool, "lake", "driver")
+    group.make()
+    group.fence()
+    return group
+
+
+def test_two_drivers_that_finish_batches_together_finish_all_of_them(
+    spool: Spool, slow: Group, interrupted: InterruptedFiles
+) -> None:
+    group = start(spool)
+    assert [group.begin(batch, 1).seal() for batch in (1, 2)] == [True, True]
+    interrupted.meanwhile = lambda: group.finish(1, archives=False)
+
+    slow.finish(2, archives=False)
+
+    assert (group.floor(), group.sealed()) == (2, [])
+    group.finish(2, archives=False)
