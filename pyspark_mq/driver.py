@@ -115,7 +115,9 @@ class Driver:
         self.finish(start)
         self._last = start + 1
         if self._group.is_sealed(start + 1):
-            # This query, before a crash, or another driver sealed it. It may not be durable yet.
+            # An earlier driver sealed it, and it may not be durable yet; or a later one did, which
+            # reads it itself.
+            self._group.require_driver()
             self._group.sync_sealed()
         elif not self._claim(start + 1, max_messages, max_bytes):
             self._last = start

@@ -191,6 +191,18 @@ def test_a_second_driver_fences_off_the_first(
     assert second.next_batch(0, None, None) == 1
 
 
+def test_a_driver_that_was_fenced_off_does_not_read_what_the_next_one_has_sealed(
+    lone_root: Root, start_driver: Callable[..., Driver]
+) -> None:
+    """A driver with a copy of the checkpoint would write that once more."""
+    lone_root.put("orders", b"one")
+    first = start_driver()
+    assert start_driver().next_batch(0, None, None) == 1
+
+    with pytest.raises(ClaimError, match="another driver has taken over"):
+        first.next_batch(0, None, None)
+
+
 def test_an_old_copy_of_a_checkpoint_is_an_error(
     lone_root: Root, start_driver: Callable[..., Driver]
 ) -> None:

@@ -111,7 +111,8 @@ class Group:
                 return self.give_back_open()
 
     def require_driver(self) -> None:
-        if not self._markers.has("driver", self.driver):
+        # A crash may have left the marker of an earlier driver beside that of the next one.
+        if max(self._markers.values("driver"), key=_turn, default=NOBODY) != self.driver:
             raise self._fenced()
 
     def _fenced(self) -> ClaimError:

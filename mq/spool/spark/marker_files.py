@@ -45,9 +45,6 @@ class Markers:
                 return found
         return []
 
-    def has(self, kind: str, value: str) -> bool:
-        return self._spool.exists(Folder.SPARK, self._name(kind, value))
-
     def change(self, kind: str, old: str, new: str) -> bool:
         """Change a marker's value. This is not durable by itself. Returns False if its value is not
         `old`: another process was faster."""

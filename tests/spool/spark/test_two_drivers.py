@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from mq.disk.files import Files
+from mq.errors import ClaimError
 from mq.lifecycle import Actor
 from mq.spool.folders import Spool
 from mq.spool.root import visit_root
@@ -58,3 +59,14 @@ def test_two_drivers_that_finish_batches_together_finish_all_of_them(
 
     assert (group.floor(), group.sealed()) == (2, [])
     group.finish(2, archives=False)
+
+
+def test_a_driver_is_fenced_off_though_its_marker_stays(spool: Spool) -> None:
+    """The next driver has died between a link and an unlink, which are a rename on some systems."""
+    first = start(spool)
+    marker = spool.root / "spark/claims/lake" / f"driver.{first.driver}"
+    start(spool)
+    marker.touch()
+
+    with pytest.raises(ClaimError, match="another driver has taken over"):
+        first.begin(1, 1)
