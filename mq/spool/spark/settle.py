@@ -24,7 +24,7 @@ from mq.disk.status import Status
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, parse_file_name, queue_path
 from mq.spool.folders import Spool
-from mq.spool.message.held import Lost, Sum, look_at
+from mq.spool.message.held import Lost, Sum, look_at, seal_at
 from mq.spool.open_queues import OpenQueue
 from mq.spool.queue.queue_birth import queue_made_ns
 from mq.spool.rolling import PlaceOf, roll_forward
@@ -148,7 +148,7 @@ def _remove_old(
             if queue not in queues:
                 queues[queue] = _look_at_queue(spool, queue)
             is_old[queue, seen] = _is_before(spool, seen, queues[queue])
-        if is_old[queue, seen]:
+        if is_old[queue, seen] and not _is_younger(spool, f"{path}/{member}", queues[queue]):
             _remove(spool, f"{path}/{member}")
             removed += 1
     return len(present) - removed, queues
@@ -175,6 +175,16 @@ def _is_before(spool: Spool, name: str, queue: _SeenQueue) -> bool:
         return False
     own_ns = birth_ns(spool.path(Folder.SPARK, name))
     return own_ns is not None and status.st_mtime_ns >= own_ns
+
+
+def _is_younger(spool: Spool, member: str, queue: _SeenQueue) -> bool:
+    """Return whether a message was published after its queue was made, as its seal says. Then the
+    clock that gives files their times was behind that of the queue when it was taken."""
+    try:
+        seal = seal_at(spool, Folder.SPARK, member)
+    except FileNotFoundError:
+        return False
+    return seal is not None and queue.made_ns is not None and seal.published_ns >= queue.made_ns
 
 
 def _remove(spool: Spool, source: str) -> _Settled:

@@ -23,6 +23,7 @@ from mq.spool.folders import Spool
 from mq.spool.message.held import Lost
 from mq.spool.message.seal import round_up, sealing
 from mq.spool.message.trailer import pack_trailer, sealed
+from mq.spool.queue.queue_birth import queue_made_ns
 from mq.spool.queue.queues import has_queue
 from mq.spool.sets import OPEN_SUFFIX, give_up_set, make_set, seal_set
 
@@ -150,6 +151,10 @@ class Attempt:
                 f"there is no queue {queue} in {self._spool.root}; make it with PUT /{queue} or "
                 f"mqctl create {queue}"
             )
+        made_ns = queue_made_ns(self._spool, queue)
+        if made_ns is not None:
+            # What is older than its queue would be removed as that of an earlier one of the name.
+            self._ids.start_after(made_ns)
         self._queues.add(queue)
 
     def seal(self) -> None:

@@ -50,9 +50,10 @@ def replace_queue(root: Path, earlier: Path) -> None:
     make_again(root / "queues/orders", earlier)
 
 
-def claim_one(spool: Spool, message_id: str) -> Path:
+def claim_one(spool: Spool, message_id: str, published_ns: int = 0) -> Path:
     """Leave a message in an open claim. Returns its path there."""
-    write_message(spool.root / "queues/orders" / message_id, b"old", seal=seal_of(b"old"))
+    seal = seal_of(b"old", published_ns=published_ns)
+    write_message(spool.root / "queues/orders" / message_id, b"old", seal=seal)
     group = Group(spool, "lake", "driver")
     group.make()
     group.fence()
@@ -138,5 +139,34 @@ def test_a_queue_that_was_made_before_the_clock_went_back_gets_what_is_written_t
     os.utime(queue, ns=(made_ns, made_ns))
 
     commit(spool, "app", 1, [stage(spool, "0-1", b"one")])
+
+    assert bodies(spool.root) == [b"one"]
+
+
+def test_a_claim_of_a_message_that_is_younger_than_its_queue_goes_back_whatever_the_clock_says(
+    spool: Spool,
+) -> None:
+    """The clock was set back between the publication and the claim, or is that of another host."""
+    queue = spool.root / "queues/orders"
+    claimed = claim_one(spool, "one", time.time_ns() + 3600 * 10**9)
+    os.setxattr(queue, MADE_ATTRIBUTE, b"%d" % (claimed.stat().st_ctime_ns + 1))
+    os.utime(queue)
+
+    Group(spool, "lake", "next").fence()
+
+    assert bodies(spool.root) == [b"old"]
+
+
+def test_what_is_written_to_a_queue_reaches_it_whatever_the_clock_says(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock is behind the time at which the queue was made until a server brings it there."""
+    queue, made_ns = spool.root / "queues/orders", time.time_ns() + 3600 * 10**9
+    os.setxattr(queue, MADE_ATTRIBUTE, b"%d" % made_ns)
+    os.utime(queue, ns=(made_ns, made_ns))
+    winner = stage(spool, "0-1", b"one")
+    monkeypatch.setattr(time, "time_ns", lambda: made_ns + 1)
+
+    commit(spool, "app", 1, [winner])
 
     assert bodies(spool.root) == [b"one"]
