@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -136,17 +136,32 @@ class LakeFolder:
         return self._local_path is None or os.access(self._local_path, os.W_OK | os.X_OK)
 
     @contextmanager
-    def locked(self, wait_seconds: float = 0.0) -> Iterator[bool]:
-        """Hold the lock of the folder, which must exist. Yields whether it is held: another process
-        may have it for longer than that. It ends with this process. Other file systems have no
-        locks: there it is always held, and people must run one archive at a time."""
+    def locked(self, wait_seconds: float = 0.0, name: str = "") -> Iterator[bool]:
+        """Hold the lock of the folder, or of one in it, which must exist. Yields whether it is
+        held: another process may have it for longer than that. It ends with this process. Other
+        file systems have no locks: there it is always held, and people must run one archive at a
+        time."""
+        with self._held(name, Files().lock, wait_seconds) as is_held:
+            yield is_held
+
+    @contextmanager
+    def shared(self, wait_seconds: float, name: str) -> Iterator[bool]:
+        """Share the lock of a folder in this one, as far as it exists, with others that do."""
+        if not self.exists(name):
+            yield True
+            return
+        with self._held(name, Files().lock_shared, wait_seconds) as is_held:
+            yield is_held
+
+    @contextmanager
+    def _held(self, name: str, take: Callable[[int], bool], wait_seconds: float) -> Iterator[bool]:
         if self._local_path is None:
             yield True
             return
         files, deadline = Files(), time.monotonic() + wait_seconds
-        fd = files.open_folder(None, self._local_path)
+        fd = files.open_folder(None, os.path.join(self._local_path, name))
         try:
-            while not (is_held := files.lock(fd)) and time.monotonic() < deadline:
+            while not (is_held := take(fd)) and time.monotonic() < deadline:
                 time.sleep(_POLL_SECONDS)
             yield is_held
         finally:

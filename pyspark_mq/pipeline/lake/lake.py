@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -145,7 +145,8 @@ class Lake:
 
     def _places(self, incoming: str, job: str) -> dict[str, str]:
         places = {}
-        for number, name in enumerate(sorted(_data(self.folder.files(incoming)))):
+        files = [name for name in self.folder.files(incoming) if name.endswith(_PARQUET)]
+        for number, name in enumerate(sorted(files)):
             partition = name.rpartition("/")[0]
             places[f"{incoming}/{name}"] = f"{partition}/{job}-{number:04}.parquet"
         return places
@@ -215,6 +216,12 @@ class Lake:
 
     # Reading
 
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Keep the files that there are: no compaction replaces them in this block."""
+        with self.folder.shared(_COMPACTION_SECONDS, _PLACING):
+            yield
+
     def files(self) -> list[str]:
         """Return the addresses of all files with data. A compaction that is under way is waited
         for: until it ends some rows are in no file. Raises LakeBusy."""
@@ -246,6 +253,9 @@ class Lake:
         Run it while nothing is added."""
         small: dict[str, list[str]] = {}
         sizes = self._sizes()
+        with self.folder.locked(name=_PLACING) as is_free:
+            if not is_free:
+                return 0
         for name, size in sorted(sizes.items()):
             if 0 < size < SMALL_FILE_BYTES:  # Spark passes an empty one over, so it stays too.
                 small.setdefault(name.rpartition("/")[0], []).append(name)
@@ -266,14 +276,14 @@ class Lake:
             if len(whole) == len(names):
                 raise
             return self._compact(partition, whole, sizes)
-        self._decide(job, self._places(incoming, job), names)
-        self._place(job)
-        self.folder.remove(f"{_PLACING}/{job}.json")
-        return len(names)
-
-
-def _data(names: Iterable[str]) -> list[str]:
-    return [name for name in names if name.endswith(_PARQUET)]
+        with self.folder.locked(name=_PLACING) as is_free:
+            if is_free:
+                self._decide(job, self._places(incoming, job), names)
+                self._place(job)
+                self.folder.remove(f"{_PLACING}/{job}.json")
+                return len(names)
+        self.folder.remove(incoming)
+        return 0
 
 
 def _incoming_of(job: str) -> str:

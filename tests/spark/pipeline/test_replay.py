@@ -10,10 +10,14 @@ from typing import Any
 
 import pytest
 
+from pyspark_mq.pipeline import replay as replay_module
 from pyspark_mq.pipeline.archive import ArchiveJob, archive
 from pyspark_mq.pipeline.causes import JobRefused, failure_of
+from pyspark_mq.pipeline.lake import lake as lake_module
+from pyspark_mq.pipeline.lake.lake import Lake
 from pyspark_mq.pipeline.places import QueuePlace
 from pyspark_mq.pipeline.progress import ProgressLine
+from pyspark_mq.pipeline.publishing import publish_once
 from pyspark_mq.pipeline.replay import ReplayJob, replay
 from tests.support.lone_root import Root
 from tests.support.messages import seal_of, write_message
@@ -65,6 +69,29 @@ def test_a_message_that_the_lake_has_twice_is_published_once(
     assert replay_of(message, message, keeps_ids=keeps_ids) == 1
 
     assert bodies(lone_root) == [b"Monday"]
+
+
+def test_a_replay_goes_on_beside_an_archive_that_would_merge_what_it_reads(
+    spark: Any,
+    replay_of: Replay,
+    lone_root: Root,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    merged: list[int] = []
+
+    def merge_first(*given: Any, **named: Any) -> int:
+        with monkeypatch.context() as patch:
+            patch.setattr(lake_module, "MOST_SMALL_FILES", 1)
+            merged.append(Lake(spark, str(tmp_path / "lake")).compact())
+        return publish_once(*given, **named)
+
+    monkeypatch.setattr(replay_module, "publish_once", merge_first)
+
+    assert replay_of((b"Monday", DAY_NS), (b"Tuesday", DAY_NS + 1000)) == 2
+
+    assert bodies(lone_root) == [b"Monday", b"Tuesday"]
+    assert merged == [0]
 
 
 def test_two_messages_cannot_keep_one_id(replay_of: Replay, lone_root: Root) -> None:
