@@ -3,7 +3,6 @@ read together."""
 
 from __future__ import annotations
 
-import ssl
 from typing import Protocol
 
 import structlog
@@ -31,7 +30,7 @@ class Credentials:
         if (config.cert is None) != (config.key is None):
             raise StartRefused(ExitCode.USAGE, "--cert and --key belong together; give both")
         self._token_file = None if config.token_file is None else TokenFile(config.token_file)
-        self._certificate = (
+        self.certificate = (
             None
             if config.cert is None or config.key is None
             else Certificate(config.cert, config.key)
@@ -43,10 +42,6 @@ class Credentials:
         """The tokens, in the same object after each reload."""
         return None if self._token_file is None else self._token_file.tokens
 
-    @property
-    def tls(self) -> ssl.SSLContext | None:
-        return None if self._certificate is None else self._certificate.context
-
     def reload_too(self, what: str, each: Reloadable) -> None:
         """Reload `each` too, whenever the files are read again."""
         self._also[what] = each
@@ -54,7 +49,7 @@ class Credentials:
     def reload(self) -> None:
         """Read each of the files again. One that is not in order is logged, and what it said before
         still applies. Blocking."""
-        own = {"tokens": self._token_file, "certificate": self._certificate}
+        own = {"tokens": self._token_file, "certificate": self.certificate}
         for what, each in (own | self._also).items():
             if each is None:
                 continue

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import ssl
 from typing import NamedTuple
 
 import structlog
@@ -17,6 +16,7 @@ from mq.daemon.sockets import (
     refusal,
     take_handed_over,
 )
+from mq.daemon.tls import Certificate
 from mq.errors import ExitCode, StartRefused
 
 log = structlog.get_logger(__name__)
@@ -31,7 +31,7 @@ class Listeners(NamedTuple):
             listener.close()
 
 
-def bind(config: ServerConfig, tls: ssl.SSLContext | None) -> Listeners:
+def bind(config: ServerConfig, tls: Certificate | None) -> Listeners:
     """Bind all sockets. Sockets that systemd hands over replace `--address` and, by name,
     `--admin`. Raises StartRefused."""
     handed_over = take_handed_over(tls)
@@ -57,7 +57,7 @@ def bind(config: ServerConfig, tls: ssl.SSLContext | None) -> Listeners:
     return bound
 
 
-def _bind_address(config: ServerConfig, tls: ssl.SSLContext | None) -> list[Listener]:
+def _bind_address(config: ServerConfig, tls: Certificate | None) -> list[Listener]:
     try:
         return bind_address(Address(config.address, config.port), tls, config.reuse_port)
     except OSError as error:
@@ -66,7 +66,7 @@ def _bind_address(config: ServerConfig, tls: ssl.SSLContext | None) -> list[List
         raise refusal(f"{config.address} port {config.port}", error, way_out) from error
 
 
-def _bind_admin(address: Address, tls: ssl.SSLContext | None) -> list[Listener]:
+def _bind_admin(address: Address, tls: Certificate | None) -> list[Listener]:
     try:
         return bind_address(address, tls)
     except OSError as error:

@@ -164,7 +164,7 @@ async def _serve(
     )
     limits, admin_limits = _limits_of(config)
     async with AsyncExitStack() as stack:
-        listeners = bind(config, credentials.tls)
+        listeners = bind(config, credentials.certificate)
         stack.callback(listeners.close)
         watching = await stack.enter_async_context(AsyncExitStack())
         await watching.enter_async_context(

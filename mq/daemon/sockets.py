@@ -13,12 +13,12 @@ import errno
 import ipaddress
 import os
 import socket
-import ssl
 import stat
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from mq.config import FOLDER_LOCK_SECONDS, Address
+from mq.daemon.tls import Certificate
 from mq.disk.files import Files
 from mq.errors import ExitCode, StartRefused
 from mq.web.connections.handshakes import SecureServer
@@ -36,7 +36,7 @@ class Listener:
     kind."""
 
     def __init__(
-        self, bound: socket.socket, path: Path | None = None, tls: ssl.SSLContext | None = None
+        self, bound: socket.socket, path: Path | None = None, tls: Certificate | None = None
     ) -> None:
         bound.listen(_BACKLOG)
         bound.setblocking(False)
@@ -68,7 +68,7 @@ class Listener:
         """Accept connections, first those that wait already."""
         loop = asyncio.get_running_loop()
         if self._tls is not None:
-            self._server = SecureServer(self._socket, http, self._tls)
+            self._server = SecureServer(self._socket, http, self._tls.current)
         elif self._socket.family == socket.AF_UNIX:
             self._server = await loop.create_unix_server(http, sock=self._socket, backlog=_BACKLOG)
         else:
@@ -89,7 +89,7 @@ class Listener:
 
 
 def bind_address(
-    address: Address, tls: ssl.SSLContext | None, reuse_port: bool = False
+    address: Address, tls: Certificate | None, reuse_port: bool = False
 ) -> list[Listener]:
     """Listen on every address of a host name; `localhost` may have two. Raises OSError."""
     found = socket.getaddrinfo(
@@ -159,7 +159,7 @@ def _bind_unix(path: Path, mode: int) -> Listener:
         os.umask(mask)
 
 
-def take_handed_over(tls: ssl.SSLContext | None) -> dict[str, list[Listener]]:
+def take_handed_over(tls: Certificate | None) -> dict[str, list[Listener]]:
     """Return the listeners that systemd hands over, by name (sd_listen_fds(3)), and drop its
     variables.
 

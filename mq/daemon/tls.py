@@ -23,28 +23,21 @@ kind."""
 
 
 class Certificate:
-    """A certificate with its chain, and its key. Raises StartRefused if they cannot be used.
-
-    Listeners keep `context`. Each handshake uses the files as they were loaded last.
-    """
+    """A certificate with its chain, and its key. Raises StartRefused if they cannot be used."""
 
     def __init__(self, cert: Path, key: Path) -> None:
         self._cert = cert
         self._key = key
-        self.context = self._current = _load(cert, key)
-        self.context.sni_callback = self._use_current
+        self._current = _load(cert, key)
+
+    def current(self) -> ssl.SSLContext:
+        """Return what a handshake that begins now uses: the files as they were loaded last."""
+        return self._current
 
     def reload(self) -> None:
         """Read both files again, for new connections. If this raises StartRefused, the old ones
         stay in use."""
         self._current = _load(self._cert, self._key)
-
-    def _use_current(
-        self, handshake: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext
-    ) -> None:
-        """Use the files that were loaded last. OpenSSL calls this in each handshake, whether the
-        client names a server or not."""
-        handshake.context = self._current
 
 
 def _load(cert: Path, key: Path) -> ssl.SSLContext:

@@ -22,6 +22,9 @@ from tests.support.refusals import start
 from tests.support.token_files import make_token_file
 from tests.support.wire import request_bytes
 
+HANDSHAKE_RECORD = b"\x16"
+"""What a server's hello begins with. A refusal begins with another byte (RFC 8446, section 5.1)."""
+
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
@@ -113,6 +116,22 @@ def test_plain_http_is_closed_and_nobody_else_suffers(server: Server, pair: Pair
     assert "Traceback" not in server.log()
 
 
+def test_a_name_that_no_server_can_have_is_passed_over(server: Server) -> None:
+    """What a stranger asks for by such a name is not in the log either."""
+    name, to_server = b"mq.example.org", ssl.MemoryBIO()
+    client = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), to_server, False, name.decode())
+    with suppress(ssl.SSLWantReadError):
+        client.do_handshake()
+    hello = to_server.read().replace(name, b"\xff" * len(name))
+
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as strange:
+        strange.sendall(hello)
+        answer = strange.recv(1)
+
+    assert answer == HANDSHAKE_RECORD
+    assert "Traceback" not in server.log()
+
+
 def test_certificate_is_read_again_on_sighup(
     start_server: Callable[..., Server], pair: Pair, tmp_path: Path
 ) -> None:
@@ -182,10 +201,10 @@ def test_a_certificate_that_changes_while_it_is_read_again_is_whole_or_the_old_o
     monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", load_and_change)
     certificate.reload()
 
-    assert shake_hands(certificate.context, trusting(other)) == other.cert.read_text()
+    assert shake_hands(certificate.current(), trusting(other)) == other.cert.read_text()
     with pytest.raises(StartRefused, match=str(used.key)):
         certificate.reload()
-    assert shake_hands(certificate.context, trusting(other)) == other.cert.read_text()
+    assert shake_hands(certificate.current(), trusting(other)) == other.cert.read_text()
 
 
 def shake_hands(ours: ssl.SSLContext, theirs: ssl.SSLContext) -> str:

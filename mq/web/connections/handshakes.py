@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+from collections.abc import Callable
 
 import structlog
 
@@ -22,10 +23,13 @@ _ACCEPT_PAUSE_SECONDS = 0.5
 class SecureServer:
     """Accepts connections from a listening socket, and hands those that speak TLS to `http`.
 
-    The event loop's own server would report a client only when its handshake is over.
+    The event loop's own server would report a client only when its handshake is over. `tls` is
+    asked at the beginning of each, because the certificate may be another one by then.
     """
 
-    def __init__(self, bound: socket.socket, http: HttpServer, tls: ssl.SSLContext) -> None:
+    def __init__(
+        self, bound: socket.socket, http: HttpServer, tls: Callable[[], ssl.SSLContext]
+    ) -> None:
         self._socket = bound
         self._http = http
         self._tls = tls
@@ -59,7 +63,7 @@ class SecureServer:
     async def _shake_hands(self, client: socket.socket) -> None:
         try:
             await self._loop.connect_accepted_socket(
-                self._http.admitted, client, ssl=self._tls,
+                self._http.admitted, client, ssl=self._tls(),
                 ssl_handshake_timeout=TLS_HANDSHAKE_SECONDS,
             )  # fmt: skip
         except OSError:
