@@ -10,6 +10,7 @@ from collections.abc import Callable
 import structlog
 
 from mq.web.connections.http_server import HttpServer
+from mq.web.connections.lingering import LINGER_SECONDS
 
 TLS_HANDSHAKE_SECONDS = 10.0
 """How long a client has for its TLS handshake."""
@@ -65,6 +66,7 @@ class SecureServer:
             await self._loop.connect_accepted_socket(
                 self._http.admitted, client, ssl=self._tls(),
                 ssl_handshake_timeout=TLS_HANDSHAKE_SECONDS,
+                ssl_shutdown_timeout=LINGER_SECONDS,
             )  # fmt: skip
         except OSError:
             # The client speaks something else, or is gone.

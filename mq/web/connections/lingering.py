@@ -20,7 +20,7 @@ async def linger(
     """Close the server's own direction, behind what was written, and wait for `end`, which the
     client's end sets. The protocol drops what comes meanwhile.
 
-    TLS has no such direction: there asyncio itself waits for the client when it closes.
+    TLS has no such direction: there asyncio itself waits as long for the client when it closes.
     """
     if transport.is_closing() or not transport.can_write_eof():
         return

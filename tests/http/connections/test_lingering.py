@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from aiohttp import web
 
+from mq.daemon.tls import Certificate
+from mq.web.connections import handshakes
+from mq.web.connections.connection import Limits
+from mq.web.connections.http_server import HttpServer
 from mq.web.connections.lingering import linger
+from tests.support.certificates import make_certificate
 from tests.support.processes import Server
+from tests.support.stores import eventually
 from tests.support.wire import Wire, assert_problem
 
 REST_BYTES = 32 * 1024 * 1024
@@ -77,3 +86,28 @@ async def test_a_client_that_does_not_close_is_not_waited_for_without_end() -> N
     assert theirs.recv(1) == b""
     transport.close()
     theirs.close()
+
+
+async def test_it_is_not_over_tls_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has a connection, and nobody else may have that meanwhile."""
+    monkeypatch.setattr(handshakes, "LINGER_SECONDS", 0.01)
+    pair = make_certificate(tmp_path, "localhost")
+    certificate = Certificate(pair.cert, pair.key)
+    http = HttpServer(answer_nothing, Limits(header_timeout_seconds=0.01))
+    listening = socket.create_server(("127.0.0.1", 0))
+    listening.setblocking(False)
+    secure = handshakes.SecureServer(listening, http, certificate.current)
+    plain = socket.create_connection(listening.getsockname())
+    trusting = ssl.create_default_context(cafile=pair.cert)
+
+    with await asyncio.to_thread(trusting.wrap_socket, plain, server_hostname="localhost"):
+
+        async def is_gone() -> bool:
+            return not http.connections and http._accepted == 0
+
+        await eventually(is_gone)
+    secure.close()
+
+
+async def answer_nothing(request: web.BaseRequest) -> web.Response:
+    raise AssertionError("nobody asks")
