@@ -288,13 +288,13 @@ class Files:
 
     def sync(self, fd: int) -> None:
         """Call fsync(2), or syncfs(2) for a folder of btrfs. Never repeat it after an error."""
+        if self.is_of_network:
+            return os.fsync(fd)
         is_all = libc.is_folder_of_btrfs(self._libc, fd, self._are_btrfs)
         (self.sync_file_system if is_all else os.fsync)(fd)
-        if not self.is_of_network:
-            libc.require_log(fd)
+        libc.require_log(fd)
 
     def sync_file_system(self, fd: int) -> None:
         """Call syncfs(2), which reports a writeback error once for each descriptor (Linux 5.8)."""
         libc.sync_file_system(self._libc, fd)
-        if not self.is_of_network:
-            libc.require_log(fd)
+        libc.require_log(fd)

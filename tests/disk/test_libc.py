@@ -13,6 +13,7 @@ import pytest
 
 from mq.disk.files import Files
 from mq.disk.libc import birth_ns, list_at_once, load_libc, look_up
+from mq.spool.network_files import NetworkFiles
 
 
 class CountedLibc:
@@ -51,6 +52,20 @@ def test_folders_of_btrfs_alone_are_synced_with_all_of_it_and_each_device_is_ask
             os.close(fd)
 
     assert libc.calls == {"fstatfs": 3, "syncfs": 3}
+
+
+def test_a_network_file_system_is_not_asked_whether_it_is_btrfs(
+    loop_mount: Callable[..., Path],
+) -> None:
+    """A test of one may run on btrfs. There a sync of everything is one of each folder."""
+    path = loop_mount("btrfs", 128)
+    files = NetworkFiles(path)
+    fd = files.open_folder(None, str(path))
+
+    files.sync(fd)
+    files.sync_file_system(fd)
+
+    files.close(fd)
 
 
 def test_a_device_that_cannot_say_what_it_is_is_asked_again(
