@@ -82,7 +82,7 @@ class _Requests:
             found |= self._gateway.requests()
         yield histograms(
             "mq_http_request_duration_seconds",
-            "From a request's head until its answer is ready; a long one, until it is sent.",
+            "Seconds from a request's head until its answer is ready, or sent if it is long.",
             ["route", "method", "code"],
             found,
         )
@@ -118,19 +118,21 @@ class _Store:
         commits = self._health.commits
         yield histograms(
             "mq_commit_duration_seconds",
-            "A round of operations, from its first file call to its last; its sync is in between.",
+            "Seconds that a round of operations took, with its sync.",
             [],
             {(): commits.durations},
         )
         yield histograms(
-            "mq_commit_batch_messages", "Requests of a round.", [], {(): commits.requests}
+            "mq_commit_batch_messages", "Requests in a round.", [], {(): commits.requests}
         )
         yield gauge(
-            "mq_storage_free_bytes", "Free on the root's file system.", self._space.free_bytes
+            "mq_storage_free_bytes", "Bytes free on the root's file system.", self._space.free_bytes
         )
         if self._space.free_inodes is not None:
             yield gauge(
-                "mq_storage_free_inodes", "Free on the root's file system.", self._space.free_inodes
+                "mq_storage_free_inodes",
+                "Inodes free on the root's file system.",
+                self._space.free_inodes,
             )
         yield gauge(
             "mq_store_latched",
@@ -198,7 +200,7 @@ def _queue_gauges(survey: Survey) -> Iterable[Metric]:
     )
     yield gauges(
         "mq_queue_oldest_message_age_seconds",
-        "Since the oldest ready message of a queue was published; 0 if none is ready.",
+        "Seconds since the oldest ready message was published; 0 if none is ready.",
         ["queue"],
         {(queue,): each.age_seconds(survey.time_ns) or 0.0 for queue, each in queues.items()},
     )
@@ -210,7 +212,7 @@ def _queue_gauges(survey: Survey) -> Iterable[Metric]:
     )
     yield gauge(
         "mq_mover_lag_seconds",
-        "How long the message that has been due longest waits for a mover.",
+        "Seconds since the message that is overdue the longest became due.",
         survey.mover_lag_ns / SECOND_NS,
     )
 

@@ -111,13 +111,17 @@ def histograms(
 
 def moved(counts: MoverCounts) -> Metric:
     """Return the counter that only a mover has."""
-    return counter("mq_mover_moved", "Other files moved.", counts.moved)
+    return counter(
+        "mq_mover_moved", "Files with names other than QUEUE:ID that were moved.", counts.moved
+    )
 
 
 def reaped(counts: ReaperCounts) -> Iterable[Metric]:
     """Yield what a reaper counts."""
-    yield counter("mq_messages_reaped", "Files unlinked.", counts.reaped)
-    yield gauge("mq_reaper_kept_files", "Files that the last look left for later.", counts.kept)
+    yield counter("mq_messages_reaped", "Files that the reaper unlinked.", counts.reaped)
+    yield gauge(
+        "mq_reaper_kept_files", "Files that the reaper's last look left for later.", counts.kept
+    )
 
 
 class _BuildInfo:
