@@ -170,6 +170,25 @@ async def test_a_server_alone_asks_nobody(root: Path, theirs: Reservations) -> N
         assert (await receive(store)).message_id == ids[0]
 
 
+async def test_what_others_reserved_is_not_what_is_left_to_who_asked_before(
+    root: Path, theirs: Reservations
+) -> None:
+    async with store_on(root, peers=1) as store:
+        ids = [await publish(store, b"body") for _ in range(3)]
+        await store.describe_queue(ORDERS)
+        theirs.reserve(ORDERS, ids[:1], 1)
+
+        def choose(work: Workspace, leave: int) -> list[MessageId]:
+            ready = work.loaded_index(ORDERS)
+            assert ready is not None
+            return next_some(work, ORDERS, ready, leave, 3)
+
+        assert await store.call(choose, 2) == []
+        assert await store.call(choose, 1) == ids[1:2]
+        assert await store.call(choose, 0) == ids[2:]
+        assert await store.call(choose, 0) == ids[:1]
+
+
 async def test_a_message_is_left_to_who_asked_before_though_others_took_those_in_front(
     root: Path,
 ) -> None:

@@ -195,20 +195,17 @@ def _take_free(
     work: Workspace, queue: QueueName, ready: ReadyQueue, leave: int, limit: int
 ) -> list[MessageId]:
     """Take up to `limit` messages out of the index, and reserve them: the oldest that no other
-    server has reserved. If they have reserved all there are, take the oldest anyway: a server that
-    has reserved some may be stopped."""
-
-    def room() -> int:
-        return max(0, min(limit, len(ready) - leave))
-
+    server has reserved. As many as `leave` of these stay. If others have reserved all there are,
+    take the oldest anyway: a server that has reserved some may be stopped."""
     free: list[MessageId] = []
-    last: str | None = ""
-    while last is not None and (missing := room() - len(free)) > 0:
+    last = "" if len(ready) > leave else None
+    while last is not None and (missing := min(limit + leave, len(ready)) - len(free)) > 0:
         reserved = work.reservations.reserve(queue, ready.iterate_behind(last), missing)
         last = ready.key(reserved[-1]) if reserved else None
         # Others have moved what they took before they let go of it, so the events are there.
         work.ready.drain()
-        free += [each for each in reserved if each in ready]
-    free = free[: room()] or ready.behind("", room())
-    ready.discard_all(free)
-    return free
+        free = [each for each in (*free, *reserved) if each in ready]
+    here = free or ready.behind("", limit + leave)
+    taken = here[: max(0, min(limit, len(here) - leave))]
+    ready.discard_all(taken)
+    return taken
