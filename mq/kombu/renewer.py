@@ -43,8 +43,8 @@ class Renewer:
         with self._changed:
             self._renew_in(seconds_to_renewal(message.delivery, time.monotonic()), message)
             if not self._has_begun:
-                self._has_begun = True
                 threading.Thread(target=self._run, name="mq-leases", daemon=True).start()
+                self._has_begun = True
 
     def end(self, message: Message) -> None:
         """Stop renewing a lease. A renewal under way is waited for: if it came to the server after

@@ -164,3 +164,26 @@ def test_a_system_without_more_threads_costs_no_lease(monkeypatch: pytest.Monkey
     for message in messages:
         renewer.end(message)
     renewer.close()
+
+
+def test_leases_are_renewed_once_the_system_has_a_thread_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    session = FirstRenewalHangs()
+    session.go_on.set()
+    renewer = Renewer(cast(Session, session))
+    messages = make_messages(session, 2)
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError):
+            renewer.hold(messages[0])
+    renewer.hold(messages[1])
+
+    wait_until(lambda: session.renewals == 2)
+    for message in messages:
+        renewer.end(message)
+    renewer.close()
