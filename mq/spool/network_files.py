@@ -8,8 +8,7 @@ Five things differ there from a local file system:
   the file is where it was to go.
 - **Locks of folders stay on one host** (FUSE, NFS). Locks of bytes reach the others, so the lock of
   a folder is that of a byte of the file `format`.
-- **syncfs(2) stops at this host.** The folders in which this process has changed a name are synced
-  one by one, and the files that it has written to by those who have them open.
+- **syncfs(2) stops at this host.** What this process has changed is synced one by one.
 - **A lock ends some time after its file was closed**, so it is ended first.
 """
 
@@ -51,7 +50,8 @@ class NetworkFiles(Files):
     def __init__(self, root: Path) -> None:
         super().__init__()
         self._format = str(root / FORMAT_FILE)
-        self._is_nfs = file_system_kind(nearest_folder(root)).startswith("nfs")
+        kind = file_system_kind(nearest_folder(root))
+        self._is_asked = kind.startswith(("fuse", "virtiofs")) or not is_of_network(kind)
         self._mutex = threading.Lock()
         self._syncing = threading.Lock()
         self._folder_locks: dict[int, int] = {}
@@ -111,9 +111,9 @@ class NetworkFiles(Files):
         return super().status_of(folder_fd, name)
 
     def look_up(self, folder_fd: int | None, name: str) -> None:
-        """Do nothing on NFS, which takes a name that it has not cached for free, and asks nobody
-        (nfs_is_exclusive_create). There only one host works on a root."""
-        if not self._is_nfs:
+        """Do nothing where the file system is none of FUSE. NFS and Lustre take each name that they
+        have not cached for free, and ask nobody (nfs_is_exclusive_create, ll_lookup_nd)."""
+        if self._is_asked:
             super().look_up(folder_fd, name)
 
     def _known_inode_of(self, folder_fd: int, name: str) -> int:
@@ -248,10 +248,10 @@ class NetworkFiles(Files):
         super().sync(fd)
 
     def sync_file_system(self, fd: int) -> None:
-        """Sync each folder in which this process has changed a name, and `fd`. What was written and
-        is closed was synced then; what is open is left to its owner, because an error is reported
-        once to a descriptor. If a sync for others has failed since `fd` was opened, its error may
-        be that of the caller's own data: it is raised, once for each `fd`, as by syncfs(2)."""
+        """Sync each folder in which this process has changed a name, and `fd`. Files are synced as
+        they are closed, or by their owners, because an error is reported once to a descriptor. If a
+        sync for others has failed since `fd` was opened, the caller's own data may be concerned:
+        its error is raised, once for each `fd`, as by syncfs(2)."""
         with self._syncing:  # What another thread has begun to sync may be the caller's.
             with self._mutex:
                 changed, self._changed = self._changed, {}

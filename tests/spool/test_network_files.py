@@ -42,22 +42,24 @@ def test_looking_a_name_up_makes_no_file(tmp_path: Path, folder: int) -> None:
     assert sorted(os.listdir(tmp_path)) == ["folder", "format", "link", "one"]
 
 
-def test_nfs_is_not_asked_in_a_way_that_it_takes_for_a_new_name(
-    tmp_path: Path, folder: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("kind", "is_asked"), [("nfs4", False), ("lustre", False), ("fuse.glusterfs", True)]
+)
+def test_only_fuse_is_asked_in_a_way_that_others_take_for_a_new_name(
+    tmp_path: Path, folder: int, monkeypatch: pytest.MonkeyPatch, kind: str, *, is_asked: bool
 ) -> None:
-    """It says that every name is free that it has not cached."""
+    """Those say that every name is free that they have not cached."""
 
     def look_up(_: object, folder_fd: int | None, name: str) -> NoReturn:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
 
-    monkeypatch.setattr("mq.spool.network_files.file_system_kind", lambda _: "nfs4")
+    monkeypatch.setattr("mq.spool.network_files.file_system_kind", lambda _: kind)
     monkeypatch.setattr("mq.disk.libc.look_up", look_up)
     files = NetworkFiles(tmp_path)
 
-    assert [files.exists(folder, name) for name in ("one", "none")] == [True, False]
-    assert files.status_of(folder, "one").st_size == 3
+    assert [files.exists(folder, name) for name in ("one", "none")] == [not is_asked, False]
     with pytest.raises(FileNotFoundError):
-        files.status_of(folder, "none")
+        files.status_of(folder, "one" if is_asked else "none")
 
 
 @pytest.mark.parametrize("is_plain", [False, True])
