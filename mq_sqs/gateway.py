@@ -51,6 +51,7 @@ log = structlog.get_logger(__name__)
 MAX_REQUEST_BYTES = 8 * MIB
 """The largest body: 1 MiB of text and attributes, where each byte may take several characters."""
 
+_METHODS = ("GET", "POST")
 _LIMIT = BodyLimit(MAX_REQUEST_BYTES, "of a request of SQS")
 
 
@@ -137,7 +138,7 @@ class Gateway:
         raw = path_and_query(http)
         if not raw.isascii():
             raise SQSError(MALFORMED_QUERY, "the path must be percent-encoded")
-        if http.method not in ("GET", "POST"):
+        if http.method not in _METHODS:
             raise SQSError(METHOD_NOT_ALLOWED, "SQS takes POST and GET")
         coding = http.headers.get("Content-Encoding", "identity")
         if coding.lower() != "identity":
@@ -182,9 +183,13 @@ class Gateway:
 
 
 def _refuse(request: _Arrival, error: SQSError) -> Answer | web.Response:
-    if request.http.method == "HEAD":
-        return Answer(error.fault.status).as_response()
-    return request.dialect.refuse(error, request.request_id)
+    answer = request.dialect.refuse(error, request.request_id)
+    method = request.http.method
+    if method in _METHODS:
+        return answer
+    response = (Answer(error.fault.status) if method == "HEAD" else answer).as_response()
+    response.headers["Allow"] = ", ".join(_METHODS)
+    return response
 
 
 def _base_of(http: web.BaseRequest) -> str:
