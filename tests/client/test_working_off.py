@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import closing
 
 import pytest
 
@@ -149,13 +150,12 @@ def test_a_queue_that_is_not_there_is_an_error(mq: Client, work: Work) -> None:
 def test_a_queue_that_cannot_be_asked_is_not_taken_for_empty(
     connect_client: Callable[..., Client], work: Work, answer: bytes, error: type[Exception]
 ) -> None:
-    server = Breaking([answer])
-    mq = connect_client(server.url, retry_seconds=0)
+    with closing(Breaking([answer])) as server:
+        mq = connect_client(server.url, retry_seconds=0)
 
-    running = work(mq.queue("orders"), print, until_empty=True, concurrency=2)
+        running = work(mq.queue("orders"), print, until_empty=True, concurrency=2)
 
-    assert isinstance(ended(running), error)
-    server.close()
+        assert isinstance(ended(running), error)
 
 
 def test_a_server_that_restarts_is_waited_for(
