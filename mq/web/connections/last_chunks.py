@@ -13,6 +13,12 @@ from aiohttp import web
 from aiohttp.http_parser import HttpRequestParser, RawRequestMessage
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 
+from mq.config import KIB
+
+MAX_KEPT_BYTES = 512 * KIB
+"""Twice what the event loop reads at once: a parser that holds something back has not seen that
+much, and a client that goes on sending may let it do so for ever."""
+
 _END = b"\r\n\r\n"
 _WITHOUT_TRAILERS = b"\r\n0" + _END
 """The end of a body in chunks that has no trailers, as all clients write it."""
@@ -51,7 +57,7 @@ class LastChunks:
         self._has_ended = body is not None and body.is_eof() and not is_held_back
         if not (self._has_ended or is_held_back):
             seen = b"" if body is None else seen[1 - len(_WITHOUT_TRAILERS) :]
-        self._body, self._came = body, seen
+        self._body, self._came = body, seen[-MAX_KEPT_BYTES:]
         return len(came)
 
     def may_hide_trailer(self) -> bool:

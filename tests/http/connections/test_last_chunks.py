@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from mq.web.connections.last_chunks import MAX_KEPT_BYTES, LastChunks
 from tests.support.processes import Server
 from tests.support.wire import (
     SMALL_BODY_BYTES,
@@ -151,6 +152,15 @@ def test_requests_behind_one_that_comes_behind_chunks_are_answered(wire: Wire) -
 
     statuses = [wire.answer().status for _ in range(12)]
     assert statuses == [201, 200, *[204] * 4] * 2
+
+
+def test_of_a_client_that_never_waits_for_its_answers_little_is_kept() -> None:
+    last_chunks = LastChunks()
+
+    for _ in range(20):
+        last_chunks.count_clean(bytes(100_000), [], is_held_back=True)
+
+    assert len(last_chunks._came) == MAX_KEPT_BYTES
 
 
 def test_a_broken_trailer_is_400(wire: Wire) -> None:
