@@ -1,10 +1,10 @@
-"""How long a round waits for the rest of its operations, beside other servers on the same root.
+"""How long a round waits for the rest of its operations.
 
 Clients whose requests were answered by one round send their next ones while the next round is under
 way. So a server alone works on one half of its clients while the other half waits for the disk, and
-loses nothing by beginning each round at once. Several servers compete for the disk and the
-processors: each small round takes a sync, and another server could have had that time. There a
-round waits until all clients are back.
+loses nothing by beginning each round as soon as its sockets bring no more. Several servers compete
+for the disk and the processors: each small round takes a sync, and another server could have had
+that time. There a round waits until all clients are back.
 """
 
 from __future__ import annotations
@@ -12,10 +12,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
+from mq.commit.rounds import MAX_ROUND_OPERATIONS
+
 GATHERING_PAUSE_SECONDS = 0.0003
 MAX_GATHERING_PAUSES = 5
 """Beside other servers a round waits as long as more operations come, in pauses of this length, at
 most this many."""
+
+
+_FEW = 3
+"""With fewer requests than that in one turn of the event loop nobody else is expected."""
+
+
+def is_growing(before: int, here: int) -> bool:
+    """Return whether the event loop should look at its sockets once more before a round, after a
+    look that brought the requests from `before` to `here`: those that share a round cost less, and
+    clients that were answered together are just sending their next ones."""
+    return before < here and _FEW <= here < MAX_ROUND_OPERATIONS
 
 
 class Gathering:

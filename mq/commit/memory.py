@@ -12,14 +12,11 @@ from typing import Any, TypeVar
 from mq.commit import awaited
 from mq.commit.barrier import Unsynced
 from mq.commit.engine import Engine
+from mq.commit.gathering import is_growing
 from mq.commit.operation import Operation, Submitted, tell_each
-from mq.commit.rounds import MAX_ROUND_OPERATIONS
 from mq.metrics.histogram import CommitStats
 
 T = TypeVar("T")
-
-_FEW = 3
-"""With fewer requests than that in one turn nobody else is expected."""
 
 
 class MemoryCommitter:
@@ -78,10 +75,9 @@ class MemoryCommitter:
         self._later.append(submit)
 
     def _gather(self, before: int) -> None:
-        """Look at the sockets again as long as that brings more requests: those that share a round
-        cost less, and clients that were answered together are just sending their next ones."""
+        """Look at the sockets as long as that brings more requests."""
         here = len(self._later)
-        if before < here and _FEW <= here < MAX_ROUND_OPERATIONS:
+        if is_growing(before, here):
             self._loop.call_soon(self._gather, here)
         else:
             self._submit_all()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 
-from mq.commit.gathering import Gathering
+from mq.commit.gathering import Gathering, is_growing
 from mq.commit.operation import Submitted, requests_of
 
 
@@ -13,10 +13,11 @@ class Turns:
     """Gathers operations and hands them over once in each turn of the event loop, on which it is
     used.
 
-    Before a round that the event loop makes itself, it looks at its sockets once more: what came
-    during the last round joins. With `gathering`, that of a server beside others, it looks after
-    each pause too. `is_at_once` says when nothing is gained by that: the committer's thread makes
-    the round, or a barrier is in flight, and all that comes gathers anyway.
+    Before a round that the event loop makes itself, it looks at its sockets once more, and again as
+    long as that brings many: what came during the last round joins. With `gathering`, that of a
+    server beside others, it looks after each pause instead. `is_at_once` says when nothing is
+    gained by that: the committer's thread makes the round, or a barrier is in flight, and all that
+    comes gathers anyway.
     """
 
     def __init__(
@@ -57,10 +58,20 @@ class Turns:
         if self._is_at_once():
             self.hand_over()
         elif self._gathering is None:
-            self._loop.call_soon(self.hand_over)
+            self._loop.call_soon(self._look_again, self._count())
         else:
-            pauses = self._gathering.pauses(lambda: requests_of(self._turn) + self.later())
+            pauses = self._gathering.pauses(self._count)
             self._loop.call_soon(self._gather, pauses)
+
+    def _count(self) -> int:
+        return requests_of(self._turn) + self.later()
+
+    def _look_again(self, before: int) -> None:
+        here = self._count()
+        if is_growing(before, here):
+            self._loop.call_soon(self._look_again, here)
+        else:
+            self.hand_over()
 
     def _gather(self, pauses: Iterator[None]) -> None:
         """Make the next of these pauses, or hand over when they are over."""

@@ -48,6 +48,18 @@ async def test_what_comes_before_the_hand_over_joins(is_at_once: bool, looks: in
     assert taker.handed_over == [looks, 1]
 
 
+async def test_as_long_as_more_come_they_are_handed_over_together() -> None:
+    taker = _Taker(is_at_once=False)
+    for count in (1, 3, 1, 2):
+        for _ in range(count):
+            taker.add()
+        await asyncio.sleep(0)
+        assert taker.handed_over == []
+    for _ in range(2):
+        await asyncio.sleep(0)
+    assert taker.handed_over == [7]
+
+
 async def test_beside_others_it_looks_after_each_pause() -> None:
     gathering = Gathering(lambda _: None)
     gathering.expect(3)
