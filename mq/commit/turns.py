@@ -67,6 +67,7 @@ class Turns:
         return requests_of(self._turn) + self.later()
 
     def _look_again(self, before: int) -> None:
+        """Hand over, unless more has come since `before`: then look at the sockets once more."""
         here = self._count()
         if is_growing(before, here):
             self._loop.call_soon(self._look_again, here)

@@ -20,14 +20,6 @@ BATCH = 2
 
 
 @pytest.fixture
-def removed(tmp_path: Path) -> Path:
-    (tmp_path / "format").write_text("mq 1\n")
-    folder = tmp_path / "remove"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
 def reaper(removed: Path, files: WatchedFiles) -> Iterator[Reaper]:
     with closing(
         Reaper(ReaperConfig(removed, batch_files=BATCH, pause_seconds=0), files)

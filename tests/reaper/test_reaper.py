@@ -27,14 +27,6 @@ def files() -> SuspiciousFiles:
 
 
 @pytest.fixture
-def removed(tmp_path: Path) -> Path:
-    (tmp_path / "format").write_text("mq 1\n")
-    folder = tmp_path / "remove"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
 def make_reaper(removed: Path, files: SuspiciousFiles) -> Iterator[MakeReaper]:
     """`make_reaper(keep_seconds=5)` reaps `removed`."""
     made: list[Reaper] = []

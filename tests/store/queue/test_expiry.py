@@ -85,6 +85,14 @@ def host(on_host: Callable[..., Host]) -> Host:
     return on_host()
 
 
+def _outlived(root: Path, host: Host) -> MessageId:
+    """Publish a message, which is soon too old."""
+    message_id = host.publish()
+    _pass_time(root / "queues/orders" / message_id)
+    host.live_to(SHORT)
+    return message_id
+
+
 def _pass_time(path: Path) -> None:
     """Wait until a file is older than SHORT."""
     born = path.stat().st_ctime_ns
@@ -241,9 +249,7 @@ def test_an_error_of_the_disk_removes_nothing(
 ) -> None:
     files = WatchedFiles()
     host = Host(open_spool(files))
-    message_id = host.publish()
-    _pass_time(root / "queues/orders" / message_id)
-    host.live_to(SHORT)
+    message_id = _outlived(root, host)
     files.fail("rename", code=errno.ENOSPC)
 
     with pytest.raises(Exception, match="No space"):
@@ -260,9 +266,7 @@ def test_a_message_that_the_disk_did_not_give_goes_the_next_time(
     """Nothing makes the server list the folder again."""
     files = WatchedFiles()
     host = Host(open_spool(files))
-    message_id = host.publish()
-    _pass_time(root / "queues/orders" / message_id)
-    host.live_to(SHORT)
+    message_id = _outlived(root, host)
     files.fail("open_message", code=code)
 
     with suppress(StoreUnavailable):
@@ -278,9 +282,7 @@ def test_a_disk_without_room_for_a_file_lets_messages_expire(
 ) -> None:
     files = WatchedFiles()
     host = Host(open_spool(files))
-    message_id = host.publish()
-    _pass_time(root / "queues/orders" / message_id)
-    host.live_to(SHORT)
+    message_id = _outlived(root, host)
     files.fail("create", "open_unnamed", code=errno.ENOSPC, times=10)
 
     assert host.receive() is None
