@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from mq.client import ClientError, Message, operations
+from mq.client import ClientError, Message, UnexpectedAnswer, operations
 from mq.client.blocking.session import Session
 from mq.client.retries import WORKER_PAUSE_SECONDS, asked_pause_seconds, is_temporary
 from mq.client.wire import Stopped
@@ -33,8 +33,8 @@ class Receiver:
     """Asks with long polls for as many messages as there is room for, and puts them into the inbox.
 
     So the thread of the consumer, Celery's event loop for example, never waits for a server. While
-    the server cannot be reached the receiver keeps trying; other errors go into the inbox and end
-    it.
+    the server cannot be reached, or a proxy answers in its place, the receiver keeps trying; other
+    errors go into the inbox and end it.
     """
 
     def __init__(
@@ -117,10 +117,10 @@ class Receiver:
         except ClientError as error:
             if self._stopping.is_set():
                 return []
-            if not is_temporary(error):
+            if not (is_temporary(error) or isinstance(error, UnexpectedAnswer)):
                 raise
             log.warning("no messages from queue %s, trying on: %s", self.queue, error)
-            # With a retry time of 0 the error comes at once.
+            # The error of another program comes at once, and with a retry time of 0 any other.
             self._stopping.wait(WORKER_PAUSE_SECONDS + asked_pause_seconds(error))
             return []
         return [Message(self._session, each) for each in found]

@@ -10,7 +10,14 @@ from typing import Any
 from kombu.transport import virtual
 
 from mq import __version__
-from mq.client import Forbidden, NoAnswer, QueueNotFound, Unavailable, operations
+from mq.client import (
+    Forbidden,
+    NoAnswer,
+    QueueNotFound,
+    Unavailable,
+    UnexpectedAnswer,
+    operations,
+)
 from mq.client.blocking.session import Session
 from mq.kombu.broker import DEFAULT_PORT, address_of, open_session, read_options
 from mq.kombu.channel import MqChannel
@@ -34,7 +41,8 @@ class MqTransport(virtual.Transport):
     driver_name = "mq.client"
     default_port = DEFAULT_PORT
     connection_errors = (
-        *virtual.Transport.connection_errors, NoAnswer, Unavailable, QueueNotFound,
+        *virtual.Transport.connection_errors,
+        NoAnswer, Unavailable, UnexpectedAnswer, QueueNotFound,
     )  # fmt: skip
     recoverable_connection_errors = connection_errors
     recoverable_channel_errors = ()

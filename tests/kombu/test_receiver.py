@@ -12,6 +12,7 @@ from kombu import Connection
 from mq.client import Client, QueueNotFound
 from tests.support.consuming import Connect, Consumed, publish
 from tests.support.processes import Server, wait_until
+from tests.support.proxy import LossyProxy
 
 
 def test_a_long_poll_brings_a_message_when_it_is_published(
@@ -66,6 +67,30 @@ def test_consumers_go_on_when_the_server_was_killed_and_started_again(
         consumed.drain_count(2)
 
         assert consumed.bodies() == [1, 2]
+
+
+def test_consumers_go_on_when_a_proxy_has_answered_in_the_place_of_the_server(
+    server: Server, client: Client, queue: str
+) -> None:
+    """It has the answer of a page for everything while its server is away."""
+    proxy = LossyProxy(server.port, 0)
+    proxy.instead = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>"
+    client.queue(queue).create()
+    with Connection(proxy.url.replace("http", "mq")) as connection:
+        consumed = Consumed(connection, queue)
+        proxy.losses = 1
+        publish_plain(client, queue, 1)
+        wait_until(lambda: proxy.lost)
+
+        publish_plain(client, queue, 2)
+        consumed.drain_count(1)
+
+        assert consumed.bodies() == [2]
+    proxy.close()
+
+
+def publish_plain(client: Client, queue: str, number: int) -> None:
+    client.queue(queue).publish(str(number), content_type="application/json")
 
 
 def test_a_queue_that_is_deleted_is_an_error_of_the_connection(

@@ -17,6 +17,7 @@ from mq.kombu import MqTransport
 from tests.support.certificates import make_certificate
 from tests.support.consuming import Connect, Consumed, leased, publish
 from tests.support.processes import Server, wait_until
+from tests.support.proxy import LossyProxy
 
 TOKEN = "writer-8wYs2Pm3qkx9tVv3TkgBrL"
 
@@ -47,6 +48,21 @@ def test_a_missing_server_is_reported_at_once() -> None:
         Connection("mq://127.0.0.1:1").connect()
 
     assert isinstance(raised.value, MqTransport.connection_errors)
+
+
+def test_connecting_goes_on_when_a_proxy_has_answered_in_the_place_of_the_server(
+    server: Server,
+) -> None:
+    """It has a page for everything while its server is away."""
+    proxy = LossyProxy(server.port, 0)
+    proxy.instead = b"HTTP/1.1 404 Not Found\r\nContent-Length: 6\r\n\r\n<html>"
+    proxy.losses = 1
+
+    with Connection(proxy.url.replace("http", "mq")) as connection:
+        connection.ensure_connection(max_retries=3, interval_start=0.01)
+
+    assert proxy.lost == 1
+    proxy.close()
 
 
 def test_a_token_is_needed_and_enough_to_use_queues(
