@@ -32,12 +32,12 @@ from servers import serving
 from mq.client import Client, Message, NewMessage
 from mq.disk.files import Files
 from mq.names import QueueName
-from pyspark_mq.addresses import Addresses
 from pyspark_mq.by_url.committed import Committed
 from pyspark_mq.by_url.forward import Forwarder
 from pyspark_mq.by_url.intake import Intake
 from pyspark_mq.by_url.servers import ServerChoice
 from pyspark_mq.by_url.staging import open_staging, prepare_staging
+from pyspark_mq.options.addresses import Addresses
 
 SOURCE, TARGET = QueueName("orders"), QueueName("copies")
 

@@ -2,18 +2,17 @@
 
     spark.read.format("mq").option("root", "/srv/mq").option("queue", "orders").load()
 
-    what Spark asks first   `source`; `options`, with `option_values`; `queue_patterns`;
-                            `addresses` of servers
-    reading                 `batch_read`, `stream_read`, `read_columns`; `backlog`: what waits;
-                            `balance`: the shares of tasks; `driver`: claims, with helpers in
-                            `claimers`
-    writing                 `write`, `write_columns`
-    what it needs           `environment`; `portable`: what executors lack
+    source        what Spark asks first, with the `options` that were given
+    reading       batches, which take nothing, and streams, which claim
+    writing       batches and streams, which are committed once
+    by_url        to servers and back, by a staging
+    pipeline      whole jobs as commands, to a lake and back
+    environment   a Java and a Python for Spark; `portable`: what executors lack
 
 Spark finds it by itself: it imports every module whose name begins with `pyspark_` and takes the
 `DefaultSource` in it. docs/spark.md says what there is. PySpark is loaded when a name of this
 package is first asked for. The files that claims and transactions consist of belong in
-`mq.spool.spark`, a running server in `by_url`, whole jobs in `pipeline`.
+`mq.spool.spark`.
 """
 
 from __future__ import annotations

@@ -16,10 +16,9 @@ from pyspark.sql.types import StructType
 from mq.lifecycle import Actor
 from mq.spool.network_files import files_for
 from mq.spool.root import visit_root
-from pyspark_mq.batch_read import BatchReader
 from pyspark_mq.by_url.staging import prepare_staging
-from pyspark_mq.option_values import BadOption
-from pyspark_mq.options import (
+from pyspark_mq.options.option_values import BadOption
+from pyspark_mq.options.options import (
     BATCH_READ,
     BATCH_WRITE,
     READ,
@@ -28,10 +27,11 @@ from pyspark_mq.options import (
     Options,
     parse_options,
 )
-from pyspark_mq.read_columns import SCHEMA
-from pyspark_mq.stream_read import StreamReader
-from pyspark_mq.write import BatchWriter, StreamWriter
-from pyspark_mq.write_columns import check_columns
+from pyspark_mq.reading.batch_read import BatchReader
+from pyspark_mq.reading.read_columns import SCHEMA
+from pyspark_mq.reading.stream_read import StreamReader
+from pyspark_mq.writing.write import BatchWriter, StreamWriter
+from pyspark_mq.writing.write_columns import check_columns
 
 
 class MqDataSource(DataSource):
@@ -50,7 +50,7 @@ class MqDataSource(DataSource):
         options = parse_options(self.options, BATCH_READ)
         if options.addresses is None:
             return BatchReader(options)
-        from pyspark_mq.by_url.peek_read import PeekReader
+        from pyspark_mq.reading.peek_read import PeekReader
 
         return PeekReader(options)
 

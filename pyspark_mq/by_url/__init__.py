@@ -7,8 +7,8 @@ back:
     the staging         `staging`; `committed`: what waits in it to be published
     in                  `intake` fetches what is to be read, up to its `allowance`
     out                 `forward` publishes what is committed
-    without staging     `peek_read`: a batch read
     to the servers      `servers`: the first that answers
 
-How a server is asked belongs in `mq.client`.
+A batch read needs no staging; it belongs in `pyspark_mq.reading`, how a server is asked in
+`mq.client`.
 """

@@ -32,10 +32,10 @@ from mq.spool.message.held import Lost, seal_at
 from mq.spool.message.opening import move_held, open_held
 from mq.spool.message.seal import Seal, sealing
 from mq.spool.message.trailer import pack_trailer, sealed
-from pyspark_mq.addresses import Addresses
 from pyspark_mq.by_url.allowance import Allowance
 from pyspark_mq.by_url.servers import ServerChoice
 from pyspark_mq.by_url.staging import make_staged_queue, open_staging, reap_staged
+from pyspark_mq.options.addresses import Addresses
 
 IDLE_WAIT_SECONDS = 0.5
 """How long a fetch that has found nothing waits for a message of its last queue. Spark asks again

@@ -20,8 +20,8 @@ from mq.client import (
 )
 from mq.client.retries import asked_pause_seconds
 from mq.config import CLIENT_BACKOFF_SECONDS
-from pyspark_mq.addresses import Addresses
-from pyspark_mq.option_values import BadOption
+from pyspark_mq.options.addresses import Addresses
+from pyspark_mq.options.option_values import BadOption
 
 T = TypeVar("T")
 

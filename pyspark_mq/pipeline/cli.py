@@ -16,9 +16,9 @@ from mq import __version__
 from mq.command.flags import FILE, Seconds
 from mq.command.running import EXIT_CODES, exit_codes_text, run
 from mq.errors import ExitCode
-from pyspark_mq.options import CLAIM_MESSAGES
+from pyspark_mq.options.options import CLAIM_MESSAGES
 from pyspark_mq.pipeline.place_flags import place_flags
-from pyspark_mq.pipeline.stopping import end_children, raise_on_signals, run_until_stopped
+from pyspark_mq.pipeline.running.stopping import end_children, raise_on_signals, run_until_stopped
 
 T = TypeVar("T")
 
@@ -128,10 +128,10 @@ def mq_pipeline() -> None:
 )
 def archive(place: Any, every: float, batch: int, takeover: bool, **asked: Any) -> None:
     """Move messages from queues to Parquet files by queue and day."""
-    from pyspark_mq.options import STREAM_READ
-    from pyspark_mq.pipeline.archive import ArchiveJob
-    from pyspark_mq.pipeline.archive import archive as run_archive
-    from pyspark_mq.pipeline.causes import job_errors
+    from pyspark_mq.options.options import STREAM_READ
+    from pyspark_mq.pipeline.jobs.archive import ArchiveJob
+    from pyspark_mq.pipeline.jobs.archive import archive as run_archive
+    from pyspark_mq.pipeline.running.causes import job_errors
 
     job = ArchiveJob(every_seconds=every, batch_messages=batch, takes_over=takeover, **asked)
     if not job.queues:
@@ -167,9 +167,9 @@ def archive(place: Any, every: float, batch: int, takeover: bool, **asked: Any) 
 )
 def replay(place: Any, queues: tuple[str, ...], **asked: Any) -> None:
     """Publish messages of a lake to a queue, each once."""
-    from pyspark_mq.pipeline.causes import job_errors
-    from pyspark_mq.pipeline.replay import ReplayJob
-    from pyspark_mq.pipeline.replay import replay as run_replay
+    from pyspark_mq.pipeline.jobs.replay import ReplayJob
+    from pyspark_mq.pipeline.jobs.replay import replay as run_replay
+    from pyspark_mq.pipeline.running.causes import job_errors
 
     job = ReplayJob(queues=queues, **asked)
     with job_errors():
@@ -198,9 +198,9 @@ def replay(place: Any, queues: tuple[str, ...], **asked: Any) -> None:
 )
 def load(place: Any, paths: tuple[str, ...], **asked: Any) -> None:
     """Publish the rows of files to a queue, each once."""
-    from pyspark_mq.pipeline.causes import job_errors
-    from pyspark_mq.pipeline.load import LoadJob
-    from pyspark_mq.pipeline.load import load as run_load
+    from pyspark_mq.pipeline.jobs.load import LoadJob
+    from pyspark_mq.pipeline.jobs.load import load as run_load
+    from pyspark_mq.pipeline.running.causes import job_errors
 
     job = LoadJob(paths=paths, **asked)
     with job_errors():
@@ -220,17 +220,17 @@ def report(place: Any, queues: str, html: Path | None) -> None:
     if place.url is not None and not queues:
         raise click.UsageError("with --url name the queues: --queue orders,returns")
     from mq.disk.files import Files
-    from pyspark_mq.options import BATCH_READ
-    from pyspark_mq.pipeline.causes import job_errors
-    from pyspark_mq.pipeline.page_file import check_page_file, write_page
+    from pyspark_mq.options.options import BATCH_READ
+    from pyspark_mq.pipeline.report.page_file import check_page_file, write_page
+    from pyspark_mq.pipeline.running.causes import job_errors
 
     if html is not None:
         check_page_file(html)
     with job_errors():
         place.require_queues(queues, BATCH_READ)
     spark, line = _begin("report")
-    from pyspark_mq.pipeline.page import page_of
-    from pyspark_mq.pipeline.report import table_text, take_report
+    from pyspark_mq.pipeline.report.page import page_of
+    from pyspark_mq.pipeline.report.report import table_text, take_report
 
     taken = _working(spark, lambda: take_report(spark, place, queues, line), _cancel(spark, line))
     line.end(taken.messages)
@@ -243,8 +243,8 @@ def report(place: Any, queues: str, html: Path | None) -> None:
 def _begin(command: str) -> tuple[Any, Any]:
     """Return the session and the line of progress. Raises StartRefused without a Java, and
     CommandFailed."""
-    from pyspark_mq.pipeline.causes import starting
-    from pyspark_mq.pipeline.progress import ProgressLine
+    from pyspark_mq.pipeline.running.causes import starting
+    from pyspark_mq.pipeline.running.progress import ProgressLine
     from pyspark_mq.pipeline.session import open_session
 
     line = ProgressLine(command, sys.stderr)
@@ -280,7 +280,7 @@ def _cancel(spark: Any, line: Any) -> Callable[[], None]:
 
 def _working(spark: Any, job: Callable[[], T], stop: Callable[[], object]) -> T:
     """Run a job until it ends or a signal stops it. Raises CommandFailed."""
-    from pyspark_mq.pipeline.causes import job_errors
+    from pyspark_mq.pipeline.running.causes import job_errors
     from pyspark_mq.pipeline.session import activate
 
     def work() -> T:

@@ -14,13 +14,13 @@ from mq.spool.folders import Spool
 from mq.spool.network_files import files_for
 from mq.spool.root import visit_root
 from mq.spool.spark.jobs import is_committed
-from pyspark_mq.backlog import Backlog
-from pyspark_mq.batch_read import existing_queues
 from pyspark_mq.by_url.servers import ServerChoice
 from pyspark_mq.by_url.staging import prepare_staging
-from pyspark_mq.option_values import BadOption
-from pyspark_mq.options import BATCH_WRITE, Options, parse_options
-from pyspark_mq.queue_patterns import is_pattern
+from pyspark_mq.options.option_values import BadOption
+from pyspark_mq.options.options import BATCH_WRITE, Options, parse_options
+from pyspark_mq.options.queue_patterns import is_pattern
+from pyspark_mq.reading.backlog import Backlog
+from pyspark_mq.reading.batch_read import existing_queues
 
 WRITE_VERSION = 1
 """Each name of a replay or load is written once."""

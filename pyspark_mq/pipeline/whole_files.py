@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark_mq.pipeline.causes import JobRefused
+from pyspark_mq.pipeline.running.causes import JobRefused
 
 _RECURSIVE = "recursiveFileLookup"
 

@@ -13,6 +13,8 @@ import pytest
 
 from tests.support.lone_root import Root
 from tests.support.packages import IS_SPARK_INSTALLED, JAVA_OPTIONS
+from tests.support.processes import Server
+from tests.support.url_site import UrlSite
 from tests.support.worker_forks import worker_forks
 
 IN_MEMORY = Path("/dev/shm")
@@ -97,10 +99,18 @@ def lone_root(root: Path) -> Root:
 
 
 @pytest.fixture
+def site(root: Path, start_server: Callable[..., Server]) -> Iterator[UrlSite]:
+    """A server with the root, and a staging beside it."""
+    made = UrlSite(start_server("--visibility=3600", root=root), root.parent / "staging")
+    yield made
+    made.mq.close()
+
+
+@pytest.fixture
 def start_driver(lone_root: Root) -> Iterator[Callable[..., Any]]:
     """`start_driver(numPartitions="2")` is what Spark's driver runs, without Spark."""
-    from pyspark_mq.driver import Driver
-    from pyspark_mq.options import STREAM_READ, parse_options
+    from pyspark_mq.options.options import STREAM_READ, parse_options
+    from pyspark_mq.reading.driver import Driver
 
     started: list[Any] = []
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from mq.config import CLIENT_RETRY_SECONDS
-from pyspark_mq.addresses import LEASE_SECONDS
-from pyspark_mq.options import (
+from pyspark_mq.options.addresses import LEASE_SECONDS
+from pyspark_mq.options.options import (
     BATCH_READ,
     BATCH_WRITE,
     STATES,
@@ -19,8 +19,8 @@ from pyspark_mq.options import (
     STREAM_WRITE,
     parse_options,
 )
-from pyspark_mq.read_columns import SCHEMA
-from pyspark_mq.write_columns import COLUMNS
+from pyspark_mq.reading.read_columns import SCHEMA
+from pyspark_mq.writing.write_columns import COLUMNS
 from tests.support.lone_root import Root
 from tests.support.packages import JAVA_OPTIONS
 from tests.support.sources import REPOSITORY, read_table

@@ -9,10 +9,16 @@ import sys
 import pytest
 from pyspark import cloudpickle
 
-from pyspark_mq.batch_read import BatchReader
-from pyspark_mq.options import BATCH_READ, BATCH_WRITE, STREAM_READ, STREAM_WRITE, parse_options
-from pyspark_mq.stream_read import StreamReader
-from pyspark_mq.write import BatchWriter, StreamWriter
+from pyspark_mq.options.options import (
+    BATCH_READ,
+    BATCH_WRITE,
+    STREAM_READ,
+    STREAM_WRITE,
+    parse_options,
+)
+from pyspark_mq.reading.batch_read import BatchReader
+from pyspark_mq.reading.stream_read import StreamReader
+from pyspark_mq.writing.write import BatchWriter, StreamWriter
 
 ROOT = {"root": "/srv/mq", "queue": "orders"}
 UNPACKS = """

@@ -23,8 +23,8 @@ from mq.spool.spark.jobs import is_committed
 from mq.spool.spark.staging import Attempt, StagedMessage
 from mq.spool.spark.transactions import commit
 from mq.spool.sweep import Sweeper
-from pyspark_mq.driver import Driver
-from pyspark_mq.options import STREAM_READ, parse_options
+from pyspark_mq.options.options import STREAM_READ, parse_options
+from pyspark_mq.reading.driver import Driver
 from tests.crash.power import Disk, PowerFiles
 from tests.support.lone_root import Root
 from tests.support.messages import read_seal, seal_of

@@ -12,12 +12,12 @@ from mq.client import Client, Message
 from mq.client.messages import Delivery
 from mq.disk.files import Files
 from mq.lifecycle import Actor, Folder
-from pyspark_mq.addresses import Addresses
 from pyspark_mq.by_url.committed import Committed
 from pyspark_mq.by_url.forward import Forwarder
 from pyspark_mq.by_url.intake import Intake
 from pyspark_mq.by_url.servers import ServerChoice
 from pyspark_mq.by_url.staging import open_staging, reap_staged
+from pyspark_mq.options.addresses import Addresses
 from tests.support.arrows import ONE, ORDERS, Arrow, Case, leased, sealed
 
 NOWHERE = Addresses(("http://127.0.0.1:1",), retry_seconds=0.1)

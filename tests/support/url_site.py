@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from mq.client import Client, Queue
-from pyspark_mq.addresses import Addresses
 from pyspark_mq.by_url.staging import prepare_staging
+from pyspark_mq.options.addresses import Addresses
 from tests.support.processes import Server
 
 

@@ -26,8 +26,7 @@ PRELOADED = (
     "pandas", "pyarrow.compute", "pyspark.worker",
     "pyspark.sql.worker.create_data_source", "pyspark.sql.worker.lookup_data_sources",
     "pyspark.sql.worker.plan_data_source_read", "pyspark.sql.worker.write_into_data_source",
-    "pyspark_mq.batch_read", "pyspark_mq.driver", "pyspark_mq.source", "pyspark_mq.stream_read",
-    "pyspark_mq.write",
+    "pyspark_mq.source",
 )  # fmt: skip
 """What takes long to import. Nothing that speaks HTTP: by root, no worker loads that."""
 

@@ -65,7 +65,7 @@ PAST_THE_TABLE = {
     "mq/spool/root_format.py": "links the file `format`, which is no message",
     "pyspark_mq/by_url/staging.py": "links the file `servers`, which is no message",
     "pyspark_mq/pipeline/lake/folder.py": "renames files of a lake, which is no root",
-    "pyspark_mq/pipeline/page_file.py": "replaces a page, which is in no root",
+    "pyspark_mq/pipeline/report/page_file.py": "replaces a page, which is in no root",
     "mq/daemon/sockets.py": "unlinks a unix socket",
     "mq/ctl/screen/display.py": "unlinks a file that it wrote for its user",
     "vsqs/folder.py": "works on a folder of another form",

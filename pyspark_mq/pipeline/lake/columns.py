@@ -11,13 +11,13 @@ from pyspark.errors import AnalysisException, PySparkException, UnsupportedOpera
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from pyspark_mq.pipeline.causes import JobRefused, reason_of
 from pyspark_mq.pipeline.json_texts import is_one_json
 from pyspark_mq.pipeline.lake.folder import LakeFolder
 from pyspark_mq.pipeline.lake.lake import INCOMING, Lake, LakeDamaged
 from pyspark_mq.pipeline.lake.merging import first_conflict
+from pyspark_mq.pipeline.running.causes import JobRefused, reason_of
 from pyspark_mq.pipeline.whole_files import reader_of
-from pyspark_mq.read_columns import SCHEMA
+from pyspark_mq.reading.read_columns import SCHEMA
 
 BASE = (
     "id string, value binary, content_type string, published_at timestamp, receive_count int, "

@@ -11,7 +11,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 
 from mq.disk.files import Files
-from pyspark_mq.pipeline.causes import JobRefused
+from pyspark_mq.pipeline.running.causes import JobRefused
 
 _CHECKSUM = "ChecksumException"
 

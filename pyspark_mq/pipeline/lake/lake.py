@@ -28,10 +28,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from mq.errors import CommandFailed, ExitCode, MQError
-from pyspark_mq.pipeline.causes import JobRefused, reason_of
 from pyspark_mq.pipeline.lake.checkpoint import CHECKPOINT, job_of, mend_checkpoint, query_id
 from pyspark_mq.pipeline.lake.folder import LakeFolder
 from pyspark_mq.pipeline.lake.merging import files_to_merge, read_merged
+from pyspark_mq.pipeline.running.causes import JobRefused, reason_of
 
 INCOMING = "_incoming"
 _PLACING = "_placing"

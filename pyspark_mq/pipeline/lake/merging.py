@@ -10,8 +10,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructType
 
-from pyspark_mq.pipeline.causes import reason_of
 from pyspark_mq.pipeline.lake.folder import LakeFolder
+from pyspark_mq.pipeline.running.causes import reason_of
 from pyspark_mq.pipeline.whole_files import reader_of
 
 

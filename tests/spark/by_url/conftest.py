@@ -1,24 +1,15 @@
-"""A server in memory, and a staging beside its root."""
+"""The roots of a staging."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
 from mq.disk.files import Files
 from mq.spool.folders import Spool
 from pyspark_mq.by_url.staging import open_staging
-from tests.support.processes import Server
 from tests.support.url_site import UrlSite
-
-
-@pytest.fixture
-def site(root: Path, start_server: Callable[..., Server]) -> Iterator[UrlSite]:
-    made = UrlSite(start_server("--visibility=3600", root=root), root.parent / "staging")
-    yield made
-    made.mq.close()
 
 
 @pytest.fixture

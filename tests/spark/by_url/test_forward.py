@@ -18,8 +18,8 @@ from mq.spool.spark.staging import Attempt, StagedMessage
 from pyspark_mq.by_url.forward import Forwarder, NotForwarded
 from pyspark_mq.by_url.servers import ServerChoice
 from pyspark_mq.by_url.staging import make_staged_queue
-from pyspark_mq.options import BATCH_WRITE, parse_options
-from pyspark_mq.write import BatchWriter, Staged
+from pyspark_mq.options.options import BATCH_WRITE, parse_options
+from pyspark_mq.writing.write import BatchWriter, Staged
 from tests.support.messages import seal_of, stamp, write_message
 from tests.support.processes import Server
 from tests.support.url_site import UrlSite

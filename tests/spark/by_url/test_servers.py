@@ -18,9 +18,9 @@ from mq.client import (
     UnexpectedAnswer,
 )
 from mq.config import CLIENT_BACKOFF_SECONDS
-from pyspark_mq.addresses import Addresses
 from pyspark_mq.by_url.servers import ServerChoice
-from pyspark_mq.option_values import BadOption
+from pyspark_mq.options.addresses import Addresses
+from pyspark_mq.options.option_values import BadOption
 
 FIRST_PAUSE = CLIENT_BACKOFF_SECONDS[0]
 NOBODY = ("http://127.0.0.1:1", "http://127.0.0.1:2")

@@ -54,13 +54,13 @@ SOURCE = {
     "in the middle of a claim": Step("mq.spool.spark.claiming", "Claim.take", "after", 3),
     "before the seal": Step("mq.spool.spark.claiming", "Claim.seal", "before"),
     "after the seal, before the offset log": Step("mq.spool.spark.claiming", "Claim.seal", "after"),
-    "after the offset log": Step("pyspark_mq.driver", "Driver.parts_between", "before"),
-    "during the read": Step("pyspark_mq.stream_read", "read_row", "after", 2),
-    "between two batches": Step("pyspark_mq.driver", "Driver.next_batch", "before", 2),
+    "after the offset log": Step("pyspark_mq.reading.driver", "Driver.parts_between", "before"),
+    "during the read": Step("pyspark_mq.reading.stream_read", "read_row", "after", 2),
+    "between two batches": Step("pyspark_mq.reading.driver", "Driver.next_batch", "before", 2),
     "between floor and removal": Step("mq.spool.spark.claims", "Group._put_away", "before"),
     "after the removal": Step("mq.spool.spark.claims", "Group._put_away", "after"),
-    "before commit": Step("pyspark_mq.stream_read", "StreamReader.commit", "before"),
-    "after commit": Step("pyspark_mq.stream_read", "StreamReader.commit", "after"),
+    "before commit": Step("pyspark_mq.reading.stream_read", "StreamReader.commit", "before"),
+    "after commit": Step("pyspark_mq.reading.stream_read", "StreamReader.commit", "after"),
     LARGE_CLAIM: Step("mq.spool.spark.claiming", "Claim.take_many", "after", 3),
 }
 
@@ -68,11 +68,11 @@ SINK = {
     "while a task stages": Step(_FILES, "Files.link", "after", 2, _stages),
     "before an attempt is sealed": Step("mq.spool.spark.staging", "Attempt.seal", "before"),
     "after an attempt is sealed": Step("mq.spool.spark.staging", "Attempt.seal", "after"),
-    "before the transaction": Step("pyspark_mq.write", "commit", "before"),
+    "before the transaction": Step("pyspark_mq.writing.write", "commit", "before"),
     "after the transaction": Step("mq.spool.spark.transactions", "finish", "before"),
     "while it is rolled forward": Step(_FILES, "Files.rename", "after", 2, _delivers),
     "after it is rolled forward": Step("mq.spool.spark.transactions", "forget_before", "before"),
-    "before the commit log": Step("pyspark_mq.write", "commit", "after"),
+    "before the commit log": Step("pyspark_mq.writing.write", "commit", "after"),
 }
 
 _INTAKE, _FORWARD = "pyspark_mq.by_url.intake", "pyspark_mq.by_url.forward"

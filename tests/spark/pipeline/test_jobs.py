@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
@@ -13,17 +12,16 @@ from typing import Any
 import pytest
 
 from mq.errors import CommandFailed
-from pyspark_mq.pipeline.archive import ArchiveJob
-from pyspark_mq.pipeline.archive import archive as run_archive
-from pyspark_mq.pipeline.causes import JobRefused
-from pyspark_mq.pipeline.load import LoadJob, load
+from pyspark_mq.pipeline.jobs.archive import ArchiveJob
+from pyspark_mq.pipeline.jobs.archive import archive as run_archive
+from pyspark_mq.pipeline.jobs.load import LoadJob, load
+from pyspark_mq.pipeline.jobs.replay import ReplayJob, replay
 from pyspark_mq.pipeline.places import QueuePlace
-from pyspark_mq.pipeline.progress import ProgressLine
-from pyspark_mq.pipeline.replay import ReplayJob, replay
-from pyspark_mq.pipeline.report import take_report
+from pyspark_mq.pipeline.report.report import take_report
+from pyspark_mq.pipeline.running.causes import JobRefused
+from pyspark_mq.pipeline.running.progress import ProgressLine
 from tests.support.lone_root import Root
 from tests.support.messages import read_seal, sealed_with, write_message
-from tests.support.processes import Server
 from tests.support.url_site import UrlSite
 
 
@@ -226,13 +224,6 @@ def test_a_report_counts_what_is_there(spark: Any, lone_root: Root, line: Progre
     assert 7199 <= (orders.oldest_dead_seconds or 0) <= 7300
     assert [(each.queue, each.ready) for each in named.queues] == [("returns", 0)]
     assert [(each.queue, each.ready, each.dead) for each in dead.queues] == [("orders", 0, 1)]
-
-
-@pytest.fixture
-def site(root: Path, start_server: Callable[..., Server]) -> Any:
-    made = UrlSite(start_server(root=root), root.parent / "staging")
-    yield made
-    made.mq.close()
 
 
 def test_all_of_them_work_by_url(

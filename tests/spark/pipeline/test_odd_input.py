@@ -13,13 +13,13 @@ import pytest
 from pyarrow import parquet
 
 from mq.errors import ExitCode, QueueNotFound
-from pyspark_mq.option_values import BadOption
-from pyspark_mq.pipeline.archive import ArchiveJob, archive
-from pyspark_mq.pipeline.causes import JobRefused, failure_of
-from pyspark_mq.pipeline.load import LoadJob, load
+from pyspark_mq.options.option_values import BadOption
+from pyspark_mq.pipeline.jobs.archive import ArchiveJob, archive
+from pyspark_mq.pipeline.jobs.load import LoadJob, load
+from pyspark_mq.pipeline.jobs.replay import ReplayJob, replay
 from pyspark_mq.pipeline.places import QueuePlace
-from pyspark_mq.pipeline.progress import ProgressLine
-from pyspark_mq.pipeline.replay import ReplayJob, replay
+from pyspark_mq.pipeline.running.causes import JobRefused, failure_of
+from pyspark_mq.pipeline.running.progress import ProgressLine
 from tests.support.lone_root import Root
 
 

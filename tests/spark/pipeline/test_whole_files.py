@@ -14,13 +14,13 @@ from py4j.protocol import Py4JJavaError
 from pyarrow import parquet
 from pyspark.errors import PySparkException
 
-from pyspark_mq.pipeline.causes import JobRefused
+from pyspark_mq.pipeline.jobs.load import LoadJob, load
 from pyspark_mq.pipeline.lake import lake as lake_module
 from pyspark_mq.pipeline.lake.columns import read_rows
 from pyspark_mq.pipeline.lake.lake import Lake
-from pyspark_mq.pipeline.load import LoadJob, load
 from pyspark_mq.pipeline.places import QueuePlace
-from pyspark_mq.pipeline.progress import ProgressLine
+from pyspark_mq.pipeline.running.causes import JobRefused
+from pyspark_mq.pipeline.running.progress import ProgressLine
 from pyspark_mq.pipeline.session import SETTINGS
 from tests.spark.pipeline.lakes import cut_one, files_in, rows_of
 from tests.support.lone_root import Root

@@ -15,11 +15,11 @@ import pytest
 from pyarrow import parquet
 
 from mq.errors import CommandFailed
-from pyspark_mq.pipeline.archive import ArchiveJob, archive
+from pyspark_mq.pipeline.jobs.archive import ArchiveJob, archive
 from pyspark_mq.pipeline.lake.folder import LakeFolder
 from pyspark_mq.pipeline.lake.lake import Lake
 from pyspark_mq.pipeline.places import QueuePlace
-from pyspark_mq.pipeline.progress import ProgressLine
+from pyspark_mq.pipeline.running.progress import ProgressLine
 from tests.support.lone_root import Root
 
 Run = Callable[[], int]

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from pyspark_mq.pipeline.archive import ArchiveJob, archive
-from pyspark_mq.pipeline.causes import JobRefused
+from pyspark_mq.pipeline.jobs.archive import ArchiveJob, archive
 from pyspark_mq.pipeline.lake.columns import keep_columns, parse_schema
 from pyspark_mq.pipeline.lake.folder import LakeFolder
 from pyspark_mq.pipeline.lake.lake import LakeDamaged
 from pyspark_mq.pipeline.places import QueuePlace
-from pyspark_mq.pipeline.progress import ProgressLine
+from pyspark_mq.pipeline.running.causes import JobRefused
+from pyspark_mq.pipeline.running.progress import ProgressLine
 from tests.support.lone_root import Root
 
 REFUSED = ["a interval", "a map<int,string>", "a char(3)", "a struct<x: int, X: int>", "a time(6)",

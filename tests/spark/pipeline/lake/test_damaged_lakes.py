@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from pyspark.sql import functions as F
 
-from pyspark_mq.pipeline.causes import JobRefused
 from pyspark_mq.pipeline.lake import lake as lake_module
 from pyspark_mq.pipeline.lake.columns import read_rows
 from pyspark_mq.pipeline.lake.lake import Lake
+from pyspark_mq.pipeline.running.causes import JobRefused
 from tests.spark.pipeline.lakes import cut_one, files_in, numbers_in, rows_of
 
 

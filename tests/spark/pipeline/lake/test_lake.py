@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from mq.errors import CommandFailed, ExitCode
-from pyspark_mq.pipeline.causes import JobRefused
 from pyspark_mq.pipeline.lake import lake as lake_module
 from pyspark_mq.pipeline.lake.folder import LakeFolder
 from pyspark_mq.pipeline.lake.lake import Lake, LakeBusy, LakeDamaged
+from pyspark_mq.pipeline.running.causes import JobRefused
 from tests.spark.pipeline.lakes import files_in, numbers_in, rows_of
 from tests.support.faults import raising
 from tests.support.immutable import immutable

@@ -1,0 +1,209 @@
+"""A batch read: it looks at messages of any state, and takes nothing."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from mq.errors import QueueNotFound
+from mq.lifecycle import Actor, Folder, State
+from mq.names import (
+    DEAD_SUFFIX,
+    MessageId,
+    QueueName,
+    file_name,
+    is_message_id,
+    is_queue_name,
+    parse_file_name,
+    queue_path,
+)
+from mq.spool.disk_errors import FAULTS_OF_ONE_MESSAGE
+from mq.spool.folders import Spool
+from mq.spool.message.held import Opened, look_at
+from mq.spool.message.seal import Seal, state_in
+from mq.spool.network_files import files_for
+from mq.spool.queue.queues import has_queue
+from mq.spool.root import visit_root
+from pyspark_mq.options.options import Options
+from pyspark_mq.options.queue_patterns import is_pattern, match_queues
+from pyspark_mq.portable import Portable
+from pyspark_mq.reading.balance import balance
+from pyspark_mq.reading.read_columns import (
+    MessageRow,
+    read_row,
+    refuse_damaged,
+    row_without_body,
+    to_batches,
+)
+
+_ALIVE = (Folder.QUEUES, Folder.DELAY, Folder.QUEUES)
+"""A message may move on between the listing and the read, or between two looks."""
+
+
+class SeenMessage(NamedTuple):
+    """Where a message was seen, and its size in bytes."""
+
+    folder: Folder
+    name: str
+    queue: QueueName
+    message_id: MessageId
+    length: int
+
+
+class Places(InputPartition):
+    """The messages that one task reads."""
+
+    def __init__(self, places: Sequence[SeenMessage]) -> None:
+        self.places = places
+
+
+class BatchReader(Portable, DataSourceReader):
+    def __init__(self, options: Options) -> None:
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        spool = visit_root(self._options.root, files_for(self._options.root), Actor.SPARK)
+        try:
+            places = find_messages(spool, self._options)
+        finally:
+            spool.close()
+        parts = balance(places, self._options.num_partitions, lambda place: place.length)
+        return [Places(sorted(part)) for part in parts if part]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        places = partition.places if isinstance(partition, Places) else ()
+        spool = visit_root(self._options.root, files_for(self._options.root), Actor.SPARK)
+        try:
+            yield from to_batches(self._rows(spool, places))
+        finally:
+            spool.close()
+
+    def _rows(self, spool: Spool, places: Sequence[SeenMessage]) -> Iterator[MessageRow]:
+        wanted = set(self._options.states)
+        if "ready" in wanted:
+            wanted.add("dead")  # They are of a queue of dead letters that was named.
+        for place in places:
+            found = _open(spool, place)
+            if found is None:
+                continue
+            with found[1] as opened:
+                state = _state(found[0], place.queue, opened.seal)
+                if state not in wanted:
+                    continue
+                if not self._options.has_bodies:
+                    yield row_without_body(opened, place.queue, place.message_id, state)
+                    continue
+                row = read_row(spool.files, opened, place.queue, place.message_id, state)
+            if row.value is None and self._options.is_failfast:
+                refuse_damaged(row, f"{place.folder}/{place.name}")
+            yield row
+
+
+def find_messages(spool: Spool, options: Options) -> list[SeenMessage]:
+    """Return every message of the queues in one of the states, once. Raises QueueNotFound for a
+    queue that is named and does not exist."""
+    queues = set(existing_queues(spool, options.queues))
+    dead = _dead_letter_queues(spool, options.queues)
+    found: dict[tuple[QueueName, str], SeenMessage] = {}
+    for place in _look(spool, queues, dead, frozenset(options.states)):
+        found[place.queue, place.name.replace("/", ":", 1)] = place
+    return list(found.values())
+
+
+def existing_queues(spool: Spool, patterns: tuple[str, ...]) -> list[QueueName]:
+    """Return the queues that match. Raises QueueNotFound for one that is named and does not
+    exist."""
+    existing = [name for name in spool.names(Folder.QUEUES) if is_queue_name(name)]
+    for name in patterns or ("*",):
+        if not is_pattern(name) and not has_queue(spool.files, spool.fd(Folder.QUEUES), name):
+            raise QueueNotFound(
+                f"option queue: there is no queue {name} in {spool.root}; make it with PUT /{name} "
+                f"or mqctl create {name}"
+            )
+    return match_queues(patterns or ("*",), existing)
+
+
+def _dead_letter_queues(spool: Spool, patterns: tuple[str, ...]) -> set[QueueName]:
+    """Return the queues of dead letters whose queues match, or that match themselves. Such a queue
+    may have outlived its own."""
+    names = filter(is_queue_name, spool.names(Folder.QUEUES))
+    dead = {name for name in names if name.endswith(DEAD_SUFFIX)}
+    own = [name.removesuffix(DEAD_SUFFIX) for name in dead]
+    matched = match_queues(patterns or ("*",), [*own, *dead])
+    return {QueueName(name.removesuffix(DEAD_SUFFIX) + DEAD_SUFFIX) for name in matched}
+
+
+def _look(
+    spool: Spool, queues: set[QueueName], dead: set[QueueName], states: frozenset[str]
+) -> Iterator[SeenMessage]:
+    """Yield the messages of these states, some twice. `delay` is looked at before the queues and
+    after them: so a message that is received or comes back once meanwhile is found."""
+    folders = (queues if "ready" in states else set()) | (dead if "dead" in states else set())
+    has_hidden = not states.isdisjoint({"leased", "delayed"})
+    if has_hidden and folders:
+        yield from _in_flat_folder(spool, Folder.DELAY, queues)
+    for queue in folders:
+        yield from _in_queue(spool, queue)
+    if has_hidden:
+        yield from _in_flat_folder(spool, Folder.DELAY, queues)
+    if "removed" in states:
+        yield from _in_flat_folder(spool, Folder.REMOVE, queues)
+
+
+def _in_queue(spool: Spool, queue: QueueName) -> Iterator[SeenMessage]:
+    try:
+        names = spool.names_in_queue(queue)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for name in names:
+        if is_message_id(name):
+            path = queue_path(queue, MessageId(name))
+            yield from _at(spool, Folder.QUEUES, path, queue, MessageId(name))
+
+
+def _in_flat_folder(spool: Spool, folder: Folder, queues: set[QueueName]) -> Iterator[SeenMessage]:
+    for name in spool.names(folder):
+        # A second removed message with the same id ends with `~2`.
+        parsed = parse_file_name(name.partition("~")[0])
+        if parsed is not None and parsed[0] in queues:
+            yield from _at(spool, folder, name, *parsed)
+
+
+def _at(
+    spool: Spool, folder: Folder, name: str, queue: QueueName, message_id: MessageId
+) -> Iterator[SeenMessage]:
+    """Yield the message of that name, and nothing if there is none."""
+    status = spool.status(folder, name)
+    if status is not None and stat.S_ISREG(status.st_mode):
+        yield SeenMessage(folder, name, queue, message_id, status.st_size)
+
+
+def _open(spool: Spool, place: SeenMessage) -> tuple[Folder, Opened] | None:
+    """Open a message where it was seen, or where it went since. Returns None if it is gone, or may
+    not be opened."""
+    ways = [(place.folder, place.name)]
+    if place.folder is not Folder.REMOVE:
+        flat = file_name(place.queue, place.message_id)
+        below = queue_path(place.queue, place.message_id)
+        ways += [(folder, below if folder is Folder.QUEUES else flat) for folder in _ALIVE]
+        ways.append((Folder.REMOVE, flat))
+    for folder, name in ways:
+        try:
+            opened = look_at(spool, folder, name)
+        except OSError as error:
+            if error.errno not in FAULTS_OF_ONE_MESSAGE:
+                raise
+            # A peek passes it over too.
+            return None
+        if opened is not None:
+            return folder, opened
+    return None
+
+
+def _state(folder: Folder, queue: QueueName, seal: Seal | None) -> str:
+    state = state_in(folder, seal)
+    return "dead" if state is State.READY and queue.endswith(DEAD_SUFFIX) else state
