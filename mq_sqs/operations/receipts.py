@@ -62,9 +62,12 @@ async def delete_message_batch(operations: Operations, call: SqsCall, queue: Que
     return deletions.answer(await remove(queue, deletions.ids, deletions.leases))
 
 
-def begin_delete_batch(operations: Operations, queue: QueueName, values: Values) -> Begun:
-    """Begin DeleteMessageBatch. Raises SQSError."""
+def begin_delete_batch(operations: Operations, queue: QueueName, values: Values) -> Begun | None:
+    """Begin DeleteMessageBatch. Returns None without a valid handle: whether there is such a queue
+    must be found out first. Raises SQSError."""
     deletions = _Deletions(queue, values)
+    if not deletions.ids:
+        return None
     remove = operations.keeper_of(queue).submit_remove_many
 
     def tell(outcome: object) -> Result | None:

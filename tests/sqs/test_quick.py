@@ -132,6 +132,17 @@ def test_a_deletion_removes_under_its_lease_alone(
 
 
 @pytest.mark.parametrize("more", [(), (CLOSE,)], ids=["quick", "usual"])
+def test_a_batch_of_nonsense_for_a_queue_that_is_not_there_says_that(
+    gateway: Server, more: tuple[bytes, ...]
+) -> None:
+    values = {"QueueUrl": "nobodys", "Entries": [{"Id": "a", "ReceiptHandle": "nonsense"}]}
+
+    status, told = ask(gateway, b"DeleteMessageBatch", values, *more)
+
+    assert (status, told["__type"]) == (400, "com.amazonaws.sqs#QueueDoesNotExist")
+
+
+@pytest.mark.parametrize("more", [(), (CLOSE,)], ids=["quick", "usual"])
 def test_a_batch_of_deletions_is_answered_alike(
     gateway: Server, sqs: Any, more: tuple[bytes, ...]
 ) -> None:
