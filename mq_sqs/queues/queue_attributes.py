@@ -63,11 +63,15 @@ _KEYS = "mq-sqs does not encrypt; encrypt the file system of the root"
 _FIXED: Mapping[str, tuple[frozenset[str], str]] = {
     "Policy": (frozenset({""}), "mq-sqs has no policies; give tokens with --token-file"),
     "KmsMasterKeyId": (frozenset({""}), _KEYS),
-    "KmsDataKeyReusePeriodSeconds": (frozenset({"", "300"}), _KEYS),
     "SqsManagedSseEnabled": (frozenset({"", "false"}), _KEYS),
 }
 """Attributes that always have the same value, the values that may be given for them, and why no
 others."""
+
+_KEY_REUSE = "KmsDataKeyReusePeriodSeconds"
+_LEAST_KEY_REUSE, _MOST_KEY_REUSE = 60, 86_400
+"""How long a key is used, in seconds. Without a key it changes nothing, nor is it shown, as with
+Amazon."""
 
 COUNTS: Mapping[str, str] = {
     "ApproximateNumberOfMessages": "ready",
@@ -75,7 +79,9 @@ COUNTS: Mapping[str, str] = {
     "ApproximateNumberOfMessagesDelayed": "delayed",
 }
 _READ_ONLY = frozenset({*COUNTS, "QueueArn", "CreatedTimestamp", "LastModifiedTimestamp"})
-KNOWN = frozenset({*_NUMBERS, *_FIXED, *FIFO_ATTRIBUTES, REDRIVE, REDRIVE_ALLOW, *_READ_ONLY})
+KNOWN = frozenset({
+    *_NUMBERS, *_FIXED, _KEY_REUSE, *FIFO_ATTRIBUTES, REDRIVE, REDRIVE_ALLOW, *_READ_ONLY,
+})  # fmt: skip
 """The names of all attributes of the model, except `All`."""
 
 _DIGITS = re.compile("[0-9]{1,9}")
@@ -93,6 +99,9 @@ def changes_of(queue: QueueName, attributes: Mapping[str, str]) -> dict[str, str
             changes |= _number_changes(name, text)
         elif name in _FIXED:
             _check_fixed(name, text)
+        elif name == _KEY_REUSE:
+            if text:
+                _check_number(name, text, _LEAST_KEY_REUSE, _MOST_KEY_REUSE)
         elif name in FIFO_ATTRIBUTES:
             changes |= fifo_changes(queue, name, text)
         elif name == REDRIVE:
@@ -108,12 +117,16 @@ def changes_of(queue: QueueName, attributes: Mapping[str, str]) -> dict[str, str
 
 def _number_changes(name: str, text: str) -> dict[str, str]:
     setting, least, most, _ = _NUMBERS[name]
-    if not _DIGITS.fullmatch(text) or not least <= int(text) <= most:
-        raise wrong_value(name, f"give a whole number, {least} to {most}")
+    _check_number(name, text, least, most)
     if setting != "visibility":
         return {setting: str(int(text))}
     is_zero = int(text) == 0
     return {setting: "" if is_zero else str(int(text)), _HIDES_NOTHING: "0" if is_zero else ""}
+
+
+def _check_number(name: str, text: str, least: int, most: int) -> None:
+    if not _DIGITS.fullmatch(text) or not least <= int(text) <= most:
+        raise wrong_value(name, f"give a whole number, {least} to {most}")
 
 
 def _check_fixed(name: str, text: str) -> None:

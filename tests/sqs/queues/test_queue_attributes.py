@@ -88,7 +88,7 @@ def test_a_note_that_a_person_spoilt_counts_as_none(text: str) -> None:
         ("MaximumMessageSize", "1048577"), ("MessageRetentionPeriod", "59"),
         ("MessageRetentionPeriod", "1209601"), ("ReceiveMessageWaitTimeSeconds", "21"),
         ("DelaySeconds", "\u0661"), ("DelaySeconds", "9" * 5000), ("Policy", "{}"),
-        ("KmsMasterKeyId", "alias/aws/sqs"), ("KmsDataKeyReusePeriodSeconds", "60"),
+        ("KmsMasterKeyId", "alias/aws/sqs"), ("KmsDataKeyReusePeriodSeconds", "59"),
         ("SqsManagedSseEnabled", "true"), ("FifoQueue", "x"),
         ("RedriveAllowPolicy", '{"redrivePermission": "some"}'),
         ("RedriveAllowPolicy", '{"redrivePermission": "byQueue"}'),
@@ -121,6 +121,12 @@ def test_what_says_only_what_is_so_is_taken() -> None:
               "KmsDataKeyReusePeriodSeconds": "300", "FifoQueue": "false"}  # fmt: skip
 
     assert changes_of(ORDERS, values) == {}
+
+
+@pytest.mark.parametrize("text", ["", "60", "86400"])
+def test_how_long_a_key_is_used_changes_nothing_without_a_key(text: str) -> None:
+    """Terraform sends it to queues that have no key, where Amazon neither refuses nor shows it."""
+    assert changes_of(ORDERS, {"KmsDataKeyReusePeriodSeconds": text}) == {}
 
 
 def test_an_empty_policy_takes_it_away() -> None:
