@@ -15,7 +15,13 @@ import orjson
 from multidict import CIMultiDictProxy
 
 from mq.web.answers import Answer, lines_of
-from mq_sqs.faults import INVALID_ACTION, SERIALIZATION, SQSError, missing
+from mq_sqs.faults import (
+    INVALID_ACTION,
+    INVALID_PARAMETER_VALUE,
+    SERIALIZATION,
+    SQSError,
+    missing,
+)
 from mq_sqs.model import (
     MESSAGE_ATTRIBUTES,
     OPERATIONS,
@@ -140,6 +146,10 @@ def _unknown(place: str) -> SQSError:
     return SQSError(SERIALIZATION, f"{place!r} is not a parameter of this operation")
 
 
+def _null(place: str) -> SQSError:
+    return SQSError(INVALID_PARAMETER_VALUE, f"{place!r} may not be null")
+
+
 _Reader = Callable[[Any], Any]
 """What checks a value and returns it as the model has it; lists and objects change in their places.
 Raises _Wrong."""
@@ -188,10 +198,12 @@ def _map_reader(shape: MapOf) -> _Reader:
     read_value = _reader_of(shape.value)
 
     def read(value: Any) -> Values:
-        found = _without_nulls(_read_object(value))
+        found = _read_object(value)
         name = ""
         try:
             for name, each in found.items():
+                if each is None:
+                    raise _Wrong(_null)
                 found[name] = read_value(each)
         except _Wrong as wrong:
             raise wrong.inside(_step(name)) from None

@@ -66,6 +66,27 @@ def test_the_place_of_what_is_wrong_is_named(values: dict[str, Any], why: str) -
         read(SEND | values)
 
 
+@pytest.mark.parametrize(
+    ("operation", "values", "place"),
+    [
+        ("TagQueue", {"QueueUrl": "q", "Tags": {"team": "kitchen", "old": None}}, "Tags.old"),
+        ("CreateQueue", {"QueueName": "q", "tags": {"old": None}}, "tags.old"),
+        ("CreateQueue", {"QueueName": "q", "Attributes": {"DelaySeconds": None}},
+         "Attributes.DelaySeconds"),
+        ("SendMessage", SEND | {"MessageAttributes": {"a": PLAIN, "b": None}},
+         "MessageAttributes.b"),
+    ],
+)  # fmt: skip
+def test_a_tag_or_an_attribute_may_not_be_null(
+    operation: str, values: dict[str, Any], place: str
+) -> None:
+    """Amazon refuses such a tag. Without it the request would do less than it says."""
+    with pytest.raises(SQSError, match=f"'{place}' may not be null") as refused:
+        read(values, operation)
+
+    assert refused.value.fault.code == "InvalidParameterValue"
+
+
 def test_names_of_the_query_protocol_are_passed_over() -> None:
     """kombu 5.3 and 5.4 ask for the receive count in this way."""
     values = read(SEND | {"AttributeName.1": "ApproximateReceiveCount"})
