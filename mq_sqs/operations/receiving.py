@@ -41,9 +41,11 @@ _MS_NS = 1_000_000
 _Found = tuple[Sequence[Received], Sequence[bytes]]
 """Messages and their bodies."""
 
-_OTHERS = frozenset(
-    {"All", TRACE_HEADER, SEQUENCE_NUMBER, DEDUPLICATION_ID, GROUP_ID, "DeadLetterQueueSourceArn"}
-)  # fmt: skip
+_SENT = (TRACE_HEADER, DEDUPLICATION_ID, GROUP_ID)
+"""System attributes that the sender gives. A producer over HTTP may have written others: they are
+left out, and say nothing of when a message was sent."""
+
+_OTHERS = frozenset({"All", *_SENT, SEQUENCE_NUMBER, "DeadLetterQueueSourceArn"})
 """Attributes that only some messages have, and those that no message has here."""
 
 
@@ -145,7 +147,8 @@ def _message(
     if asked:
         values = {name: tell(received) for name, tell in _SYSTEM.items()}
         values = {**values, "SenderId": addressing.account}
-        values |= system_of(received.properties)
+        sent = system_of(received.properties)
+        values |= {name: sent[name] for name in _SENT if name in sent}
         if received.burial is not None:
             values["DeadLetterQueueSourceArn"] = addressing.arn_of(received.burial.queue)
             if DEDUPLICATION_ID in values:

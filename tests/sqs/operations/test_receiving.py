@@ -7,6 +7,8 @@ import hashlib
 import json
 import threading
 import time
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from botocore.exceptions import ClientError
 
 from tests.support.gateways import client_of, make_url, name_of
 from tests.support.messages import write_message
-from tests.support.processes import Server
+from tests.support.processes import Process, Server
 from tests.support.wire import Wire
 
 SYSTEM = {"SenderId", "SentTimestamp", "ApproximateReceiveCount",
@@ -58,6 +60,26 @@ def test_the_attributes_that_are_asked_for_come_along(sqs: Any, url: str) -> Non
     assert "Attributes" not in receive(sqs, url)[0]
     with pytest.raises(ClientError, match="Unknown Attribute"):
         receive(sqs, url, AttributeNames=["Nonsense"])
+
+
+def test_a_producer_over_http_does_not_say_when_a_message_was_sent(
+    gateway: Server, sqs: Any, url: str, tmp_path: Path, processes: list[Process]
+) -> None:
+    written = {"SentTimestamp": "1", "SenderId": "me", "Other": "x", "MessageGroupId": "table-7"}
+    system = json.dumps({name: ["String", text] for name, text in written.items()})
+    before = time.time_ns() // 10**6
+    server = Server(gateway.root, log=tmp_path / "http.log")
+    processes.append(server)
+    with closing(Wire(server.port)) as wire:
+        wire.publish(name_of(url), b"a", x_meta_sqs_system=system)
+
+    [message] = receive(sqs, url, AttributeNames=["All"], WaitTimeSeconds=20)
+
+    attributes = message["Attributes"]
+    assert attributes.keys() == SYSTEM | {"MessageGroupId"}
+    assert attributes["MessageGroupId"] == "table-7"
+    assert int(attributes["SentTimestamp"]) >= before
+    assert attributes["SenderId"] != "me"
 
 
 def test_a_visibility_timeout_of_zero_leaves_the_message_there(sqs: Any, url: str) -> None:
