@@ -88,6 +88,12 @@ class FifoService:
                 "left to read); try again"
             ) from None
 
+    async def look_at_settings(self, queue: QueueName) -> None:
+        """Notice what was changed just now. If the queue must be read from its files for it, those
+        who ask for it from here on are told as by `require`, and do not wait for all of that.
+        Raises QueueNotFound."""
+        await self._store.call(lambda work: self._queues.find(work, queue))
+
     async def send(self, queue: QueueName, messages: Sequence[OrderedDraft]) -> list[Published]:
         """See `mq_sqs.fifo.sending`. Raises PropertiesUnsupported too."""
         await self.require(queue)

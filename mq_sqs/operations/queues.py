@@ -157,6 +157,8 @@ async def set_queue_attributes(operations: Operations, call: SqsCall, queue: Que
     async with operations.turn(queue):
         check_together(await operations.store.read_settings(queue), changes)
         await _change(operations, queue, changes | _stamps(MODIFIED))
+    if is_fifo(queue):
+        await operations.fifo.look_at_settings(queue)
     return {}
 
 

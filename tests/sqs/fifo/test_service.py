@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
+from aiohttp.test_utils import make_mocked_request
 
 from mq.errors import StoreUnavailable
 from mq.names import QueueName, is_message_id
 from mq.spool.queue.settings_file import MAX_SETTINGS_BYTES
+from mq_sqs.calls import Operations, SqsCall
 from mq_sqs.fifo.fifo_queue import PURGED_NOTE
 from mq_sqs.fifo.service import FifoService
+from mq_sqs.operations.queues import set_queue_attributes
+from mq_sqs.queues.addresses import Addressing
 from tests.support.faults import WatchedFiles
 from tests.support.fifo import DEAD_LINE, LINE, FifoLine, bury, fifo_on, in_order
 from tests.support.messages import SECOND_NS, names_in
@@ -82,6 +87,31 @@ async def test_who_has_a_handle_does_not_wait_longer_either(
             may_go_on.set()
 
         assert await line.bodies() == ["2"]
+
+
+async def test_who_asks_after_a_change_of_the_scope_does_not_wait_longer_either(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = WatchedFiles()
+    async with fifo_on(root, files) as line:
+        operations = Operations(line.store, Addressing(), 30.0)
+        line.service = operations.fifo
+        await line.send_all(("1", "a"), ("2", "b"))
+        _, may_go_on = hold_back_messages(files)
+        try:
+            async with AsyncExitStack() as exits:
+                changes = {"Attributes": {"DeduplicationScope": "messageGroup"}}
+                request = make_mocked_request("POST", "/")
+                call = SqsCall(changes, request, "http://localhost", None, exits)
+                await set_queue_attributes(operations, call, LINE)
+            monkeypatch.setattr(FifoService.require, "__defaults__", (0.05,))
+            with pytest.raises(StoreUnavailable, match=f"{LINE} is being read"):
+                await line.receive()
+        finally:
+            monkeypatch.undo()
+            may_go_on.set()
+
+        assert await line.drain() == ["1", "2"]
 
 
 async def test_after_a_purge_all_may_be_sent_again(root: Path) -> None:
