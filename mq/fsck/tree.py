@@ -110,8 +110,10 @@ class MissingFormat:
         return None if os.path.lexists(self.root / FORMAT_FILE) else "the file is not there"
 
     def mend(self) -> str | None:
-        write_format(self.root, self.files)
-        return f"written as {FORMAT!r}"
+        """Let it say what a root may have that had messages with properties: a server that is
+        running may go on writing their seals."""
+        write_format(self.root, self.files, LONG_SEALS)
+        return f"written as {LONG_SEALS!r}"
 
 
 @dataclass(frozen=True)

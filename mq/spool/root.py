@@ -17,7 +17,12 @@ from mq.lifecycle import FIXED_FOLDERS, Actor, Folder
 from mq.spool.disk_errors import NO_ROOM
 from mq.spool.file_system import FileSystem, measure_file_system
 from mq.spool.folders import Spool, sticky
-from mq.spool.root_format import FORMAT_FILE, refuse_unknown_format, write_format
+from mq.spool.root_format import (
+    FORMAT_FILE,
+    format_without_file,
+    refuse_unknown_format,
+    write_format,
+)
 
 PROBE_PREFIX = f"{HIDDEN}probe-"
 """How the name of a probe begins: a file that a server sends the way of a message."""
@@ -33,7 +38,7 @@ def open_root(root: Path, mode: int, files: Files) -> tuple[Spool, FileSystem]:
         root = _resolve(root)
         _make_tree(root, mode, files)
         if not (root / FORMAT_FILE).exists():
-            write_format(root, files)
+            write_format(root, files, format_without_file(root))
         spool = _open_checked(root, files, Actor.SERVER)
         try:
             file_system = measure_file_system(spool)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from mq.disk.files import Files
 from mq.errors import ExitCode, StartRefused, StoreUnavailable
+from mq.lifecycle import FIXED_FOLDERS
 
 FORMAT_FILE = "format"
 """A file beside the folders: its text is the format, its bytes are locks (`mq.spool.locks`)."""
@@ -74,13 +75,24 @@ def refuse_unknown_format(root: Path) -> None:
         raise StartRefused(ExitCode.FORMAT, f"root {root}: {why}")
 
 
-def write_format(root: Path, files: Files) -> None:
+def format_without_file(root: Path) -> str:
+    """Return what the file must say of a root that has none. One that has anything in its folders
+    is not new: it has lost the file, and may have long seals. Raises OSError."""
+    return LONG_SEALS if any(map(_has_any, (root / each for each in FIXED_FOLDERS))) else FORMAT
+
+
+def _has_any(folder: Path) -> bool:
+    with os.scandir(folder) as names:
+        return any(True for _ in names)
+
+
+def write_format(root: Path, files: Files, text: str) -> None:
     """Write the format file if there is none, whole or not at all. Two servers may both try."""
     root_fd = files.open_folder(None, str(root))
     try:
         fd = files.open_unnamed(root_fd, 0o644)
         try:
-            files.write(fd, f"{FORMAT}\n".encode())
+            files.write(fd, f"{text}\n".encode())
             files.sync(fd)
             files.link(fd, root_fd, FORMAT_FILE)
         except FileExistsError:
@@ -115,7 +127,7 @@ def raise_format(root: Path, files: Files) -> None:
     try:
         fd = files.open_to_lock(path)
     except FileNotFoundError:
-        write_format(root, files)
+        write_format(root, files, LONG_SEALS)
         fd = files.open_to_lock(path)
     try:
         files.write(fd, f"{LONG_SEALS}\n".encode())

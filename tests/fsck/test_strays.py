@@ -183,9 +183,9 @@ def test_a_file_of_another_user_is_named(root: Path, orders: Path, fsck: Fsck, n
 def test_a_missing_format_file_is_written(root: Path, fsck: Fsck) -> None:
     (root / "format").unlink()
 
-    fsck.assert_mends("missing", "format", "not there", "written as 'mq 1'")
+    fsck.assert_mends("missing", "format", "not there", "written as 'mq 2'")
 
-    assert (root / "format").read_text() == "mq 1\n"
+    assert (root / "format").read_text() == "mq 2\n"
 
 
 @pytest.mark.parametrize("name", ["new", "queues", "delay", "remove"])

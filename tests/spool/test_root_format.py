@@ -83,6 +83,22 @@ def test_a_missing_file_is_written(spool: Spool) -> None:
     assert read_format(spool.root) == RAISED
 
 
+@pytest.mark.parametrize("name", ["queues/orders", "delay/orders:1", "remove/orders:1", "new/a:1"])
+def test_a_root_that_has_lost_the_file_keeps_out_versions_that_would_misread_it(
+    spool: Spool, name: str
+) -> None:
+    """This process has raised the format, and goes on writing long seals."""
+    spool.use_long_seals()
+    (spool.root / "format").unlink()
+    for each in (spool.root / "remove").iterdir():
+        each.unlink()
+    (spool.root / name).touch()
+
+    open_root(spool.root, 0o700, Files())[0].close()
+
+    assert read_format(spool.root) == RAISED
+
+
 def test_a_link_in_its_place_is_not_written_through(spool: Spool, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.write_text("mq 1\n")
