@@ -5,9 +5,12 @@ The kernel releases it with the process. Until then every other gateway refuses 
 
 from __future__ import annotations
 
+import os
+
 from mq.disk.files import Files
 from mq.errors import StoreUnavailable
 from mq.spool.root_format import FORMAT_FILE
+from mq.spool.trouble import is_at
 from mq.store.context import Workspace
 
 _OFFSET = 1 << 62
@@ -24,9 +27,11 @@ class Ownership:
     def require(self, work: Workspace) -> bool:
         """Take the lock unless this process has it, and return whether it was taken just now.
         Raises StoreUnavailable if another process has it, and OSError."""
-        if self._fd is not None:
+        path = work.spool.root / FORMAT_FILE
+        if self._fd is not None and (is_at(self._fd, path) or not os.path.lexists(path)):
             return False
-        fd = work.files.open_to_lock(f"{work.spool.root}/{FORMAT_FILE}")
+        self.close()  # The file was written again, and others lock the new one.
+        fd = work.files.open_to_lock(str(path))
         is_taken = False
         try:
             is_taken = work.files.lock_byte(fd, _OFFSET)

@@ -10,6 +10,7 @@ import pytest
 
 from mq.disk.files import Files
 from mq.errors import StoreUnavailable
+from mq.spool.root_format import LONG_SEALS, write_format
 from mq_sqs.fifo.ownership import _OFFSET as OFFSET
 from tests.support.descriptors import count_open
 from tests.support.fifo import LINE, bodies_of, fifo_on
@@ -38,6 +39,25 @@ async def test_a_second_gateway_refuses_fifo_queues_until_the_first_is_gone(root
         assert await second.bodies() == []
         await second.remove(taken)
         assert await second.bodies() == ["2"]
+
+
+async def test_a_format_file_that_was_written_again_has_one_owner(root: Path) -> None:
+    """`mqctl fsck --repair` writes one that is missing."""
+    async with fifo_on(root) as first, fifo_on(root) as second:
+        await first.send("1")
+        (root / "format").unlink()
+        with pytest.raises(StoreUnavailable):
+            await second.send("2")
+        await first.send("2")
+        write_format(root, Files(), LONG_SEALS)
+
+        assert (await second.send("2")).is_duplicate
+
+        with pytest.raises(StoreUnavailable, match="another mq-sqs has the FIFO queues"):
+            await first.send("3")
+        second.service.close()
+        await first.send("3")
+        assert await first.bodies() == ["1", "2", "3"]
 
 
 async def test_standard_queues_are_everybodys(root: Path) -> None:
