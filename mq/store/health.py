@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -24,6 +25,9 @@ from mq.store.receiving.waiting import Waiters
 from mq.store.survey import Survey, Surveyor, known_ready
 
 log = structlog.get_logger(__name__)
+
+LOOK_SECONDS = 3.0
+"""How long a look at the root may take. The image's health check waits a second longer."""
 
 T = TypeVar("T")
 
@@ -49,6 +53,8 @@ class StoreHealth:
         self._waiting = waiting
         self.root_id = root_id(work.spool)
         self._trouble: str | None = None
+        self._is_silent = False
+        """Whether the last look has had no answer yet."""
         self.moved: str | None = None
         """The folder of the root that was no longer the one that was opened, at the last look."""
         self._survey: asyncio.Task[Survey] | None = None
@@ -77,14 +83,15 @@ class StoreHealth:
         return self._committer.is_alive()
 
     async def find_trouble(self) -> str | None:
-        """Return why nobody can work on the root now, in words, or None. Raises OSError."""
-        return await self._in_worker(find_trouble, self._work.spool)
+        """Return why nobody can work on the root now, in words, or None. Raises OSError, also if
+        the disk does not answer."""
+        return await self._look(find_trouble, self._work.spool)
 
     async def look_at_root(self) -> None:
         """Note and log what keeps the root from being worked on, and when that is over."""
         try:
             trouble = await self.find_trouble()
-            self.moved = await self._in_worker(find_moved_folder, self._work.spool)
+            self.moved = await self._look(find_moved_folder, self._work.spool)
         except OSError as error:
             trouble = f"the root cannot be looked at: {error.strerror}"
         if trouble is not None and trouble != self._trouble:
@@ -94,8 +101,9 @@ class StoreHealth:
         self._trouble = trouble
 
     async def find_shortage(self) -> str | None:
-        """Return what the disk has too little of, in words, or None. Raises OSError."""
-        return await self._in_worker(self._work.find_shortage)
+        """Return what the disk has too little of, in words, or None. Raises OSError, also if the
+        disk does not answer."""
+        return await self._look(self._work.find_shortage)
 
     async def probe(self) -> None:
         """Send a file the way of a publish. Raises StoreUnavailable."""
@@ -119,6 +127,27 @@ class StoreHealth:
         except StoreUnavailable:
             known = {}
         return await self._in_worker(self._surveyor.survey, known)
+
+    async def _look(self, look: Callable[..., str | None], *arguments: object) -> str | None:
+        """Return what a short look at the disk finds. Raises OSError, also if there is no answer
+        within LOOK_SECONDS. Until there is one nobody looks again: each look would keep a
+        worker."""
+        if not self._is_silent:
+            looking = asyncio.ensure_future(self._in_worker(look, *arguments))
+            looking.add_done_callback(self._hear)
+            if (await asyncio.wait({looking}, timeout=LOOK_SECONDS))[0]:
+                return looking.result()
+            self._is_silent = True
+        why = (
+            f"no answer within {LOOK_SECONDS:g} seconds; the file system does not respond, or all "
+            "workers are busy"
+        )
+        raise TimeoutError(errno.ETIMEDOUT, why)
+
+    def _hear(self, looking: asyncio.Future[str | None]) -> None:
+        self._is_silent = False
+        if not looking.cancelled():
+            looking.exception()  # Perhaps nobody waits for it any more.
 
     async def _in_worker(self, function: Callable[..., T], *arguments: object) -> T:
         loop = asyncio.get_running_loop()

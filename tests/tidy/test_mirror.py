@@ -26,7 +26,7 @@ each endpoint below `http`."""
 ELSEWHERE = {
     "admin/test_metrics.py": "mq/metrics/histogram mq/metrics/tally mq/store/counts"
     " mq_mover/metrics mq_reaper/metrics",
-    "admin/test_endpoints.py": "mq/store/health mq/web/durations",
+    "admin/test_endpoints.py": "mq/web/durations",
     "admin/test_health.py": "mq/spool/trouble mq/store/probe",
     "admin/test_page.py": "mq/admin/live",
     "client": "mq/client/aio mq/client/blocking mq/client/received",
