@@ -9,8 +9,10 @@
                  twice at the end; or published once and there under two ids
     early        delivered before its delay was over
     reordered    delivered before one that was published before it, and was ready all the time
+    parted       in a batch that was not answered, and of which a part is there
     late         missing in an answer that it had to be in, long after its lease or delay was over
-    resurrected  delivered after its removal was answered, or the purge of its queue
+    resurrected  delivered, renewed, released or moved after its removal was answered, or the purge
+                 of its queue
     stale lease  removed, moved, renewed or released under a lease that a later one had replaced
     defect       the server called its answer a defect of its own
 
@@ -23,6 +25,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
+from operator import attrgetter
 from typing import NamedTuple
 
 from tests.soak.evidence import Evidence
@@ -34,6 +37,13 @@ from tests.soak.whereabouts import astray
 
 _LATE_SECONDS = 60
 """For how long after its client has given up a purge may go on."""
+
+_STORED = 201
+
+_OF_THE_LIVING = {"renew", "release", "move"}
+"""What nobody is told to have been done to a message that is gone."""
+
+_ASKED = attrgetter("asked")
 
 
 class SoakViolation(NamedTuple):
@@ -65,6 +75,7 @@ def judge(
         *judgement.of_the_end(),
         *judgement.of_stories(),
         *judgement.of_tokens(),
+        *judgement.of_batches(one_server & set(prompt)),
         *(SoakViolation(kind, *found) for kind, some in by_queue.items() for found in some),
     ]
 
@@ -102,15 +113,21 @@ class _Judgement:
                 yield SoakViolation("lost", message_id, "not there at the end")
 
     def _may_be_removed(self, story: Story) -> bool:
+        """Whether a removal may have been carried out under the last lease, and since it was stored
+        for the last time. Under another one it was not: the message was there after that."""
+        stored = max(_stored(story), default=0)
         return any(
-            (event.succeeded or event.is_uncertain) and not _is_stale(story.leases, event, lease)
+            (event.succeeded or event.is_uncertain)
+            and not _is_replaced(story.leases, lease, stored)
             for event, lease in story.removals
         )
 
     def _may_be_purged(self, story: Story) -> bool:
         """Whether a purge may have ended after it was there for the last time."""
-        given = [event.asked for event, _ in story.given]
-        there = max(given) if given else min(event.asked for event, _ in story.publishes)
+        there = max(
+            (*_stored(story), *(event.asked for event, _ in story.given)),
+            default=min((event.asked for event, _ in story.publishes), default=0),
+        )
         return any(
             purge.ended + (_LATE_SECONDS * SECOND_NS if purge.is_uncertain else 0) > there
             and (purge.succeeded or purge.is_uncertain)
@@ -135,6 +152,10 @@ class _Judgement:
                 yield "resurrected", f"given out at {event.ended}"
             if publish is not None and self._is_early(publish, event):
                 yield "early", f"{publish.seconds} s after {publish.asked}, given at {event.ended}"
+        for event, _ in story.guarded:
+            is_of_the_living = event.succeeded and event.kind in _OF_THE_LIVING
+            if is_of_the_living and self._is_resurrected(story, event):
+                yield "resurrected", f"{event.kind} at {event.ended}"
         given = Counter(each.lease for each in story.leases if each.event.kind == "receive")
         for lease, times in given.items():
             if times > 1:
@@ -154,6 +175,23 @@ class _Judgement:
             untold = sorted(each for each in there if not self._evidence.story(each).publishes)
             if token in self._evidence.sent and len(untold) > self._evidence.untold[token]:
                 yield SoakViolation("doubled", untold[-1], f"published as {token} and not told of")
+
+    def of_batches(self, whole: set[str]) -> Iterator[SoakViolation]:
+        """Batches without an answer of which a part is there. What the queues `whole` take is
+        neither purged nor sent by a gateway, which publishes each message of a batch by itself."""
+        batches = [each for each in self._evidence.unanswered if each.queue in whole]
+        wanted = {given.token for each in batches for given in each.given}
+        seen = {
+            token
+            for story in self._stories.values()
+            for _, token in (*story.given, *story.left)
+            if token in wanted
+        }
+        for each in batches:
+            missing = [given.token or "" for given in each.given if given.token not in seen]
+            if 0 < len(missing) < len(each.given):
+                why = f"{len(missing)} of a batch of {len(each.given)}, sent at {each.asked}"
+                yield SoakViolation("parted", missing[0], why)
 
     def _wrong_body(self, story: Story, token: str | None) -> str | None:
         if token is None:
@@ -230,9 +268,24 @@ class _Judgement:
         )
 
 
+def _stored(story: Story) -> Iterator[int]:
+    """When it was sent, each time that it was stored: what is known already is answered with
+    200."""
+    return (event.asked for event, _ in story.publishes if event.status == _STORED)
+
+
+def _is_replaced(leases: Sequence[Lease], lease: str, stored: int) -> bool:
+    """Whether a later lease was certainly given, or the message was stored again since."""
+    given = min((each for each in leases if each.lease == lease), key=_ASKED, default=None)
+    return given is not None and (
+        given.ended < stored
+        or any(each.lease != lease and given.ended < each.asked for each in leases)
+    )
+
+
 def _is_stale(leases: Sequence[Lease], event: Event, lease: str) -> bool:
     own = [each for each in leases if each.lease == lease]
-    given = min(own, key=lambda each: each.asked, default=None)
+    given = min(own, key=_ASKED, default=None)
     return given is not None and any(
         each.lease != lease and given.ended < each.asked and each.ended < event.asked
         for each in leases

@@ -26,6 +26,7 @@ class Evidence:
         self.redrives: list[Event] = []
         self.faults: list[Event] = []
         self.defects: list[Event] = []
+        self.unanswered: list[Event] = []
         self.sent: dict[str, str] = {}
         self.untold: Counter[str] = Counter()
         self.steps = Steps()
@@ -56,6 +57,8 @@ class Evidence:
             self._take_in_guarded(event)
 
     def _take_in_publish(self, event: Event) -> None:
+        if event.is_uncertain:
+            self.unanswered.append(event)
         for given in event.given:
             self.sent[given.token or ""] = event.queue
             if not given.message_id and (event.is_uncertain or event.succeeded):

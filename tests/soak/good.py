@@ -43,9 +43,9 @@ def purged(at: float, status: int | None = 200) -> Event:
     return Event("purge", ns(at), ns(at + 0.01), status, ORDERS)
 
 
-def batch(numbers: Iterable[int], at: float) -> Event:
-    given = [Given(f"id-{number}", f"t{number}") for number in numbers]
-    return Event("publish", ns(at), ns(at + 0.01), 201, ORDERS, 0.0, given)
+def batch(numbers: Iterable[int], at: float, status: int | None = 201) -> Event:
+    given = [Given(f"id-{number}" if status == 201 else "", f"t{number}") for number in numbers]
+    return Event("publish", ns(at), ns(at + 0.01), status, ORDERS, 0.0, given)
 
 
 def ns(seconds: float) -> int:

@@ -60,6 +60,7 @@ def test_an_own_id_that_is_sent_again_once_it_is_forgotten_is_a_new_message() ->
     history, left = good()
     history.append(published(0, 30.0))
     history.append(received(0, 31.0, "x"))
+    history.append(guarded("remove", 0, 31.5, "x"))
     assert kinds(history, left) == {"resurrected"}
 
     assert judged(history, left, keep_seconds=20) == []
@@ -67,6 +68,11 @@ def test_an_own_id_that_is_sent_again_once_it_is_forgotten_is_a_new_message() ->
 
 def under_an_old_lease(kind: str) -> Plant:
     return lambda history, left: history.append(guarded(kind, 3, 2.45, "e", 200))
+
+
+def parted_at_the_end(history: History, left: list[Given]) -> None:
+    history.append(batch(range(20, 23), 3.0, 503))
+    left.append(Given("id-200", "t22", "z"))
 
 
 PLANTS: dict[str, dict[str, Plant]] = {
@@ -81,6 +87,13 @@ PLANTS: dict[str, dict[str, Plant]] = {
         ),
         "deleted under a lease that was replaced": lambda history, left: history.append(
             guarded("delete", left.pop(0).message_id[-1], 5.0, "b")
+        ),
+        "stored anew under an own id": lambda history, left: history.append(published(0, 90.0)),
+        "stored anew after a purge": lambda history, left: history.extend(
+            [published(9, 4.4), purged(4.5), published(9, 90.0)]
+        ),
+        "given out again after a removal without an answer": lambda history, left: history.extend(
+            [guarded("remove", left.pop(0).message_id[-1], 3.0, "b", None)]
         ),
         "given out after a purge": lambda history, left: history.extend(
             [published(9, 4.495), purged(4.5), received(9, 5.0, "x")]
@@ -133,6 +146,14 @@ PLANTS: dict[str, dict[str, Plant]] = {
             [guarded("delete", 1, 2.2, "b"), received(1, 4.2, "x")]
         ),
         "after a purge": lambda history, left: history.extend([purged(4.5), received(4, 5.0, "x")]),
+        "renewed": lambda history, left: history.append(guarded("renew", 0, 1.5, "a", 200)),
+        "released": lambda history, left: history.append(guarded("release", 0, 1.5, "a", 204)),
+    },
+    "parted": {
+        "one of three": lambda history, left: history.extend(
+            [batch(range(20, 23), 3.0, None), received(200, 3.1, "x", token="t20")]
+        ),
+        "one of three at the end": parted_at_the_end,
     },
     "defect": {
         "a receive": lambda history, left: history.append(
