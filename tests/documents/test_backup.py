@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from mq.client import Client
+from tests.support.mqctl import without_ours
 from tests.support.processes import Server
 from tests.support.sources import REPOSITORY
 
@@ -68,6 +70,37 @@ def test_a_later_copy_has_nothing_left_of_an_earlier_one(
         subprocess.run(["sh", "-e", "-c", script], cwd=tmp_path, check=True)
 
     assert _files_in(tmp_path / "backup") == _files_in(server.root)
+
+
+def test_one_queue_is_brought_back_without_what_is_there(
+    start_server: Callable[..., Server], tmp_path: Path
+) -> None:
+    server = start_server(root=tmp_path / "root")
+    bodies = ["reaped", "removed", "received", "ready"]
+    with Client(server.url) as mq:
+        orders = mq.queue("orders")
+        orders.create()
+        for body in bodies:
+            orders.publish(body)
+        subprocess.run(["cp", "-a", "root", "backup"], cwd=tmp_path, check=True)
+        for body in bodies[:3]:
+            message = orders.receive()
+            assert message is not None
+            assert message.text() == body
+            if body != "received":
+                message.ack()
+            if body == "reaped":
+                (server.root / f"remove/orders:{message.id}").unlink()
+
+        ours = without_ours()
+        ours["PATH"] = f"{Path(sys.executable).parent}:{ours['PATH']}"
+        script = ["bash", "-e", "-c", f"set -o pipefail\n{_recipe('bring back one queue')}"]
+        subprocess.run(script, cwd=tmp_path, env=ours, check=True)
+
+        found = []
+        while messages := orders.receive_many(10):
+            found += [message.text() for message in messages]
+    assert sorted(found) == ["ready", "reaped"]
 
 
 def _files_in(root: Path) -> list[Path]:
