@@ -110,7 +110,8 @@ class Admin:
         tell = self.paths.get(path)
         if tell is None:
             there = ", ".join((*(each for each in self.paths if each not in PAGES), f"{_API}QUEUE"))
-            return problem_response(UNKNOWN_PATH, f"there are {there}")
+            detail = f"there are {there}; queues and messages are on the main port, that of --port"
+            return problem_response(UNKNOWN_PATH, detail)
         if request.method not in _METHODS:
             allowed = ", ".join(_METHODS)
             detail = f"this path takes {allowed}"

@@ -104,13 +104,18 @@ class Found(NamedTuple):
             return ""
         if method == "POST":
             return f"; messages are published by POST to /{self.queue}/messages"
-        if self.path == MESSAGE_PATH and method == "GET":
-            return f"; a message is received by GET of /{self.queue}/messages?id={self.message_id}"
-        if self.path == MESSAGE_PATH and method == "PUT":
-            return f"; POST to /{self.queue}/messages with X-Message-Id publishes under that id"
-        if self.path == MESSAGES_PATH and method in ("PUT", "DELETE"):
-            return f"; queues are made and deleted by PUT and DELETE of /{self.queue}"
-        return ""
+        messages = f"/{self.queue}/messages"
+        look = f"GET of {messages}?peek&id={self.message_id}"
+        hints = {
+            (MESSAGE_PATH, "GET"): f"{look} shows that message, and without 'peek' receives it",
+            (MESSAGE_PATH, "PUT"): f"POST to {messages} with X-Message-Id publishes under that id",
+            (MESSAGES_PATH, "PUT"): "messages are published by POST, queues made by PUT of "
+            f"/{self.queue}",
+            (MESSAGES_PATH, "DELETE"): f"DELETE of {messages}/ID removes one, DELETE of "
+            f"/{self.queue}?purge all, and the queue stays",
+        }
+        hint = hints.get((self.path, method))
+        return "" if hint is None else f"; {hint}"
 
 
 def find(raw_path: str) -> Found | None:

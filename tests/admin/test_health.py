@@ -65,7 +65,9 @@ def test_an_answer_to_a_client_that_waits_with_its_body_is_the_last(
 
 @pytest.mark.parametrize("path", ["/orders", "/orders/messages", "/livez/", "/..%2flivez"])
 def test_the_admin_listener_knows_no_queues(server: Server, path: str) -> None:
-    assert_problem(ask(server.admin_port, path), 404, "unknown-path")
+    answer = ask(server.admin_port, path)
+
+    assert_problem(answer, 404, "unknown-path", "queues and messages are on the main port")
 
 
 def test_the_openapi_document_is_served(server: Server) -> None:

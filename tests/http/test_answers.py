@@ -176,9 +176,10 @@ def test_a_method_that_is_not_there_says_where_it_is(wire: Wire, queue: str) -> 
     for method, path, hint in (
         ("POST", "", f"published by POST to /{queue}/messages"),
         ("POST", "/messages/a-b", f"published by POST to /{queue}/messages"),
-        ("GET", "/messages/a-b", f"received by GET of /{queue}/messages?id=a-b"),
+        ("GET", "/messages/a-b", f"GET of /{queue}/messages?peek&id=a-b shows"),
         ("PUT", "/messages/a-b", f"POST to /{queue}/messages with X-Message-Id"),
-        ("DELETE", "/messages", f"PUT and DELETE of /{queue}"),
+        ("PUT", "/messages", f"published by POST, queues made by PUT of /{queue}"),
+        ("DELETE", "/messages", f"DELETE of /{queue}?purge all, and the queue stays"),
     ):
         answer = wire.request(method, f"/{queue}{path}", b"" if method == "POST" else None)
 
