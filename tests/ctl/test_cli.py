@@ -248,8 +248,9 @@ def test_a_wrong_use_is_one_line_and_exit_code_2(ctl: Ctl, words: list[str]) -> 
 
 @pytest.mark.parametrize(
     ("word", "meant"),
-    [("delete", "rm for a queue, ack for a message"), ("publish", "send"), ("get", "recv")],
-)
+    [("delete", "rm for a queue, ack for a message"), ("publish", "send"), ("get", "recv"),
+     ("help", "--help"), ("queues", "ls"), ("kick", "redrive")],
+)  # fmt: skip
 def test_a_command_of_another_name_names_what_was_meant(no_way: Ctl, word: str, meant: str) -> None:
     done = no_way(word, "orders")
 
@@ -280,6 +281,8 @@ def test_exec_of_a_file_that_is_no_command_is_refused(
 def test_a_wrong_use_of_exec_is_refused(by_http: Ctl, by_root: Ctl, queue: str) -> None:
     missing = by_http("exec", queue, "--", "no-such-command")
     assert_refused(missing, ExitCode.USAGE, "there is no command 'no-such-command'")
+    line = by_http("exec", queue, "--", "cat | wc -c")
+    assert_refused(line, ExitCode.USAGE, "there is no command 'cat | wc -c'; write -- sh -c")
     assert_refused(by_root("exec", queue, "true"), ExitCode.USAGE, "it needs a server; use --url")
     for words in (["no-such-queue"], ["no-such-queue", "--dead-after", "2"]):
         absent = by_http("exec", *words, "true")

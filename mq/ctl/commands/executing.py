@@ -85,7 +85,8 @@ def execute(
     if which(command[0]) is None:
         if which(command[0], os.F_OK) is not None:
             raise click.UsageError(f"{command[0]!r} is not executable")
-        raise click.UsageError(f"there is no command {command[0]!r}")
+        hint = "; write -- sh -c and then a line of the shell" if " " in command[0] else ""
+        raise click.UsageError(f"there is no command {command[0]!r}{hint}")
     from mq.client.blocking.worker import Worker
     from mq.client.errors import ClientError
     from mq.ctl.ways.connect import failure_of, open_session
