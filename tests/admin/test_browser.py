@@ -196,6 +196,20 @@ def test_a_server_that_takes_nothing_is_not_live(
     assert browser.find("#state").get_attribute("class") == "lost"
 
 
+@pytest.mark.parametrize("pixels", [320, 1280])
+def test_a_trouble_of_the_server_is_shown_whole(
+    browser: Browser, start_server: Callable[..., Server], pixels: int
+) -> None:
+    server = start_server("--admin=127.0.0.1:0", f"--min-free={2**60}")
+    browser.widen(pixels)
+
+    browser.open(page_of(server))
+
+    browser.wait_for(lambda: browser.find("#state").text.startswith("not ready: "))
+    width = "document.documentElement.{}Width"
+    assert browser.run(f"return {width.format('scroll')} <= {width.format('client')}") is True
+
+
 def test_a_server_that_comes_back_is_watched_again(
     browser: Browser, start_server: Callable[..., Server]
 ) -> None:
