@@ -13,6 +13,7 @@ from tests.support.token_files import make_token_file
 READER = "reader-kT3vVt9xkq3mP2sYw8LrBg"
 ENTER = "\ue007"
 TAB = "\ue004"
+ESCAPE = "\ue00c"
 ODD_JSON = rb'{"id":12345678901234567890, "price": 1.10,"twice":1,"twice":2,"none":{},"all":[ ],'
 ODD_JSON += rb'"text":"a\"{,: b\\","list":[true,{"x":null}]}'
 INDENTED = r"""{
@@ -178,6 +179,12 @@ def test_the_key_tab_comes_to_one_queue_and_arrows_to_the_others(
     browser.press(ENTER)
 
     browser.wait_for(lambda: bodies(browser) == ["1"])
+    assert browser.run("return document.activeElement.textContent") == "mail"
+    browser.press(TAB)
+    assert browser.run("return document.activeElement.closest('#cards')") is not None
+    browser.press(ESCAPE)
+    browser.wait_for(lambda: browser.is_shown("#overview"))
+    assert browser.run("return document.activeElement.closest('td').textContent") == "mail"
 
 
 def test_a_screen_reader_is_told_what_the_keys_choose(browser: Browser, server: Server) -> None:

@@ -190,7 +190,7 @@ function showMessage(message) {
   const properties = Object.entries(message.properties ?? {});
   byId("message").replaceChildren(
     listOf(factsOf(message, data)),
-    ...(properties.length ? [element("h3", {}, "Properties"), listOf(properties, "properties")] : []),
+    ...(properties.length ? [element("h2", {}, "Properties"), listOf(properties, "properties")] : []),
     element("div", { className: "bar" }, tabs, ...(mayWrite ? [actionsFor(message)] : [])), pre);
   byId("message").hidden = false;
   pick(json !== null ? "JSON" : message.body !== undefined ? "text" : "hex");

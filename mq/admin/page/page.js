@@ -251,6 +251,13 @@ function route() {
   render();
 }
 
+// A keyboard, and a screen reader, goes on where the view begins; back in the overview, at the queue
+// that was left.
+function land() {
+  if (shownQueue) byId("name").focus();
+  else if (document.activeElement.id !== "search") rows.get(chosen)?.link.focus();
+}
+
 function step(by) {
   if (shownQueue) {
     queueView.move(by);
@@ -302,6 +309,6 @@ byId("make-queue").onsubmit = async (event) => {
     toast(error.message);
   }
 };
-window.addEventListener("hashchange", route);
+window.addEventListener("hashchange", () => { route(); land(); });
 makeHead();
 listen(heard, state);
