@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 from collections.abc import Iterator
@@ -95,6 +96,22 @@ def test_image_runs_alone_with_a_root_file_system_that_cannot_be_written(docker:
         wait_until(lambda: docker(*health).strip() == "healthy", 60)
     finally:
         docker("stop", "--time=20", name)
+
+
+def test_one_container_shows_its_page_to_this_machine(docker: Docker) -> None:
+    document = (REPOSITORY / "docs" / "deploy.md").read_text()
+    lines = document.partition("<!-- one container -->\n```sh\n")[2].partition("\n```")[0]
+    program, *words = shlex.split(lines.splitlines()[-1])
+    assert program == "docker"
+
+    container = docker(*words).strip()
+    try:
+        docker.wait_for_server("http://127.0.0.1:8081/readyz")
+        assert docker.curl("-X", "PUT", f"{URL}/orders").endswith("201")
+        assert '"queue": "orders"' in docker.curl("http://127.0.0.1:8081/queues")
+    finally:
+        docker("rm", "--force", "--volumes", container)
+        docker("volume", "rm", "mq")
 
 
 def test_message_survives_kill_down_and_up(stack: Docker) -> None:
