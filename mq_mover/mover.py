@@ -16,6 +16,7 @@ import structlog
 from mq.command.logs import Once, report_left
 from mq.config import SECOND_NS, MoverConfig
 from mq.disk.files import HIDDEN, Files
+from mq.disk.listing import list_names
 from mq.errors import ExitCode, StartRefused
 from mq.lifecycle import Actor, Folder
 from mq.metrics.tally import MoverCounts, QueueTally, own_counts
@@ -173,11 +174,7 @@ class Mover:
             self.counts.lag_ns = 0
 
     def _list(self, folder: int) -> list[str]:
-        fd = self._files.open_folder(folder, ".")
-        try:
-            return [name for name in os.listdir(fd) if not name.startswith(HIDDEN)]
-        finally:
-            self._files.close(fd)
+        return [name for name in list_names(self._files, folder) if not name.startswith(HIDDEN)]
 
     def _wait(self) -> None:
         """Wait until the next message is due, an event comes, or it is time for a scan."""

@@ -22,6 +22,7 @@ import structlog
 from mq.command.logs import Once, report_left
 from mq.config import DEDUPLICATION_SECONDS, SECOND_NS, ReaperConfig
 from mq.disk.files import Files
+from mq.disk.listing import list_names
 from mq.errors import ExitCode, StartRefused
 from mq.lifecycle import Actor, Folder, MoveRefused
 from mq.metrics.tally import ReaperCounts, own_counts
@@ -88,7 +89,7 @@ class Reaper:
             ) from error
         self._folder = open_without_root(files, config.source)
         if found is None:
-            require_removed(config.source, self._list(self._folder))
+            require_removed(config.source, list_names(self._files, self._folder))
 
     def close(self) -> None:
         self._files.close(self._folder)
@@ -145,7 +146,7 @@ class Reaper:
     def _due(self, folders: list[str]) -> Iterator[str]:
         """Yield the files that were removed long enough ago, and add folders of that age to
         `folders`."""
-        for name in self._list(self._folder):
+        for name in list_names(self._files, self._folder):
             status = self._status(self._folder, name)
             if status is None:
                 continue
@@ -206,7 +207,7 @@ class Reaper:
         self, folder: int, name: str, depth: int, is_in_place: Callable[[], bool]
     ) -> Iterator[str]:
         try:
-            inside = self._list(folder)
+            inside = list_names(self._files, folder)
         except OSError as error:
             self._leave(name, error)
             return
@@ -258,13 +259,6 @@ class Reaper:
         fd = self._files.open_folder(self._folder, ".")
         try:
             self._files.sync_file_system(fd)
-        finally:
-            self._files.close(fd)
-
-    def _list(self, folder: int) -> list[str]:
-        fd = self._files.open_folder(folder, ".")
-        try:
-            return os.listdir(fd)
         finally:
             self._files.close(fd)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from mq.disk.files import Files
-from mq.disk.libc import list_at_once
+from mq.disk.listing import list_at_once
 from mq.disk.status import may_stay
 from vsqs.names import Name, parse_name
 

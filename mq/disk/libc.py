@@ -1,5 +1,5 @@
 """System calls that Python lacks, or whose errors it hides: renameat2(2), syncfs(2), statx(2),
-getdents64(2), faccessat(2), linkat(2). They release the GIL."""
+faccessat(2), linkat(2). They release the GIL."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import functools
 import os
 import stat
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from mq.errors import ExitCode, StartRefused
 
@@ -41,12 +41,6 @@ _AT_SYMLINK_NOFOLLOW = 0x100
 _STATX_BTIME = 0x800
 _STATX = struct.Struct("I76xqI164x")
 """struct statx: which fields there are, the seconds and nanoseconds of the birth."""
-
-_DIRENT = struct.Struct("=16xHB")
-"""struct linux_dirent64 up to the name, which ends with a NUL: its length and the file's type."""
-
-_MOST_DIRENT_BYTES = _DIRENT.size + 256 + 8
-_FIRST_LISTING_BYTES = 64 * 1024
 
 
 @functools.cache
@@ -162,43 +156,3 @@ def _load_statx() -> Callable[..., int] | None:
     """Return statx(2), or None where the C library lacks it. To load a library takes longer than
     most calls of it."""
     return getattr(ctypes.CDLL(None), "statx", None)
-
-
-def list_at_once(fd: int) -> Iterator[tuple[bytes, int]]:
-    """Yield the entries of an open folder as of one moment: each name, and its type, a DT_ of
-    readdir(3).
-
-    readdir(3) lists piece by piece, and can miss a file that is renamed between two pieces. The
-    kernel holds the folder's lock over each getdents64(2), so no rename comes in between; if the
-    buffer was too small for all entries, all are listed again. A file system that returns them in
-    pieces all the same (NFS, FUSE) is listed piece by piece.
-    """
-    libc, size = load_libc(), _FIRST_LISTING_BYTES
-    while True:
-        os.lseek(fd, 0, os.SEEK_SET)
-        pieces = [_read_entries(libc, fd, size)]
-        if len(pieces[0]) + _MOST_DIRENT_BYTES <= size:
-            break
-        size *= 4
-    while pieces[-1]:
-        pieces.append(_read_entries(libc, fd, size))
-    for piece in pieces:
-        yield from _entries_in(piece)
-
-
-def _read_entries(libc: ctypes.CDLL, fd: int, size: int) -> bytes:
-    buffer = ctypes.create_string_buffer(size)
-    length = libc.getdents64(fd, buffer, ctypes.c_size_t(size))
-    if length < 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code), "getdents64")
-    return ctypes.string_at(buffer, length)
-
-
-def _entries_in(piece: bytes) -> Iterator[tuple[bytes, int]]:
-    start = 0
-    while start < len(piece):
-        length, kind = _DIRENT.unpack_from(piece, start)
-        name = start + _DIRENT.size
-        yield piece[name : piece.index(0, name)], kind
-        start += length

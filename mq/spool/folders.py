@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from mq.disk.calls import LINK, RENAME, Call
 from mq.disk.files import Files
+from mq.disk.listing import list_names
 from mq.errors import PropertiesUnsupported
 from mq.lifecycle import FIXED_FOLDERS, Actor, Folder, MoveRefused
 from mq.names import QueueName
@@ -253,26 +254,17 @@ class Spool:
         return f"{self.root}/{folder}/{name}"
 
     def names(self, folder: Folder) -> list[str]:
-        return self._names(self._fds[folder], ".")
+        return list_names(self.files, self._fds[folder])
 
     def names_in_queue(self, queue: QueueName) -> list[str]:
         """Return the names in a queue's folder. Raises what `at` raises."""
         opened = self.queues.open(queue)
-        return self._names(opened.fd, ".")
+        return list_names(self.files, opened.fd)
 
     def names_below(self, folder: Folder, name: str) -> list[str]:
         """Return the names in a folder inside `folder`. Raises FileNotFoundError,
         NotADirectoryError."""
-        return self._names(self.fd(folder), name)
-
-    def _names(self, folder_fd: int, name: str) -> list[str]:
-        # The folder is opened again, because two threads that list one descriptor share its
-        # position.
-        fd = self.files.open_folder(folder_fd, name)
-        try:
-            return os.listdir(fd)
-        finally:
-            self.files.close(fd)
+        return list_names(self.files, self.fd(folder), name)
 
     def rename_within(self, folder: Folder, source_name: str, target_name: str) -> None:
         """Give another name to something that stays in its folder: a set, to seal it or to fence

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from mq.disk.files import Files
-from mq.disk.libc import birth_ns, list_at_once, load_libc, look_up
+from mq.disk.libc import birth_ns, load_libc, look_up
+from mq.disk.listing import list_at_once
 from mq.spool.network_files import NetworkFiles
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mq.disk.libc import list_at_once
+from mq.disk.listing import list_at_once
 from tests.support.faults import WatchedFiles, raising
 from tests.support.vsqs import Clock, OpenQueue, names_in
 from vsqs.queue import Queue

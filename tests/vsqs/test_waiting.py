@@ -14,7 +14,7 @@ from typing import NoReturn, cast
 import pytest
 
 from mq.disk.files import Files
-from mq.disk.libc import list_at_once
+from mq.disk.listing import list_at_once
 from mq.spool.watch import Watch
 from tests.support.processes import wait_until
 from tests.support.vsqs import in_another_process, wait_until_blocked
