@@ -22,12 +22,10 @@ _HOUR_SECONDS = 3600
 
 
 @pytest.fixture
-def removed(tmp_path: Path) -> Path:
-    folder = tmp_path / "remove"
-    folder.mkdir()
+def removed(removed: Path) -> Path:
     for queue in ("orders", "orders.fifo"):
-        write_message(folder / f"{queue}:1")
-    return folder
+        write_message(removed / f"{queue}:1")
+    return removed
 
 
 @pytest.fixture

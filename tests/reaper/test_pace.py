@@ -20,12 +20,10 @@ class PaceStopped(BaseException):
 
 
 @pytest.fixture
-def removed(tmp_path: Path) -> Path:
-    folder = tmp_path / "remove"
-    folder.mkdir()
+def removed(removed: Path) -> Path:
     for number in range(3):
-        write_message(folder / f"orders:{number}")
-    return folder
+        write_message(removed / f"orders:{number}")
+    return removed
 
 
 def _run(config: ReaperConfig, files: WatchedFiles) -> None:
