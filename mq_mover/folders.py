@@ -11,6 +11,18 @@ from mq.spool.moves import Moves, OpenFolder
 from mq.spool.root import folder_of_root
 
 
+def refuse_two_file_systems(
+    config: MoverConfig, source: OpenFolder, destination: OpenFolder
+) -> None:
+    """Refuse folders between which no move is one rename. Raises StartRefused."""
+    if os.fstat(source.fd).st_dev != os.fstat(destination.fd).st_dev:
+        raise StartRefused(
+            ExitCode.FOLDERS,
+            f"{config.source} and {config.destination} are on different file systems; a move "
+            "between them is not atomic",
+        )
+
+
 def refuse_move_of_others(
     config: MoverConfig, moves: Moves, source: OpenFolder, destination: OpenFolder
 ) -> None:

@@ -17,7 +17,6 @@ from mq.command.logs import Once, report_left
 from mq.config import SECOND_NS, MoverConfig
 from mq.disk.files import HIDDEN, Files
 from mq.disk.listing import list_names
-from mq.errors import ExitCode, StartRefused
 from mq.lifecycle import Actor, Folder
 from mq.metrics.tally import MoverCounts, QueueTally, own_counts
 from mq.names import QueueName, parse_file_name
@@ -40,7 +39,11 @@ from mq.spool.root import folder_of_root, open_without_root
 from mq.spool.trouble import require_at
 from mq.spool.watch import Change, Watch
 from mq_mover.due_times import due_times
-from mq_mover.folders import refuse_move_of_others, refuse_other_root
+from mq_mover.folders import (
+    refuse_move_of_others,
+    refuse_other_root,
+    refuse_two_file_systems,
+)
 from mq_mover.resting import RestingQueues
 
 log = structlog.get_logger(__name__)
@@ -81,12 +84,7 @@ class Mover:
             folder_of_root(config.destination) or Folder.QUEUES, self._destination
         )
         self._settings = KnownSettings(files, self._queues, report_left)
-        if os.fstat(self._source).st_dev != os.fstat(self._destination).st_dev:
-            raise StartRefused(
-                ExitCode.FOLDERS,
-                f"{config.source} and {config.destination} are on different file systems; a move "
-                "between them is not atomic",
-            )
+        refuse_two_file_systems(config, self._from, self._to)
         refuse_move_of_others(config, self._moves, self._from, self._to)
         refuse_other_root(config)
         self.counts = own_counts(MoverCounts)
