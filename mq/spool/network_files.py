@@ -252,16 +252,20 @@ class NetworkFiles(Files):
         they are closed, or by their owners, because an error is reported once to a descriptor. If a
         sync for others has failed since `fd` was opened, the caller's own data may be concerned:
         its error is raised, once for each `fd`, as by syncfs(2)."""
-        with self._syncing:  # What another thread has begun to sync may be the caller's.
-            with self._mutex:
-                changed, self._changed = self._changed, {}
-            for each in changed.values():
-                self._sync_for_others(each)
-                super().close(each)
+        self._sync_changed(0)
         self._sync_for_others(fd)
         if self._heard.get(fd, self._reported) != self._failures:
             self._heard[fd] = self._reported = self._failures
             raise OSError(self._failed.errno, self._failed.strerror)
+
+    def _sync_changed(self, left: int) -> None:
+        """Sync the folders in which a name was changed, all but the last `left` of them."""
+        with self._syncing:  # What another thread has begun to sync may be the caller's.
+            with self._mutex:
+                some = [self._changed.pop(each) for each in [*self._changed][: -left or None]]
+            for fd in some:
+                self._sync_for_others(fd)
+                super().close(fd)
 
     def _sync_for_others(self, fd: int) -> None:
         try:
@@ -292,9 +296,5 @@ class NetworkFiles(Files):
                     self._changed[inode] = os.dup(fd)
         except OSError as error:
             self._keep(error)
-        while len(self._changed) > _MOST_CHANGED_FOLDERS:
-            with self._syncing:
-                with self._mutex:
-                    oldest = self._changed.pop(next(iter(self._changed)))
-                self._sync_for_others(oldest)
-                super().close(oldest)
+        if len(self._changed) > _MOST_CHANGED_FOLDERS:
+            self._sync_changed(_MOST_CHANGED_FOLDERS)

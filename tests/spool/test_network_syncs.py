@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
@@ -35,6 +36,23 @@ class SyncedFiles(NetworkFiles):
     def _rename_errno(self, fd: int, name: str, other_fd: int, other: str, flag: int) -> int:
         self.before_rename()
         return super()._rename_errno(fd, name, other_fd, other, flag)
+
+
+class LateLock:
+    """A lock that another thread gets first: `first` is what that does under it."""
+
+    def __init__(self, first: Callable[[], None]) -> None:
+        self._first: Callable[[], None] | None = first
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        first, self._first = self._first, None
+        if first is not None:
+            first()
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
 
 
 @pytest.fixture
@@ -155,3 +173,19 @@ async def test_what_another_thread_is_syncing_is_waited_for(
     for sync, fd in zip(syncs, (first, second), strict=True):
         sync.result()
         files.close(fd)
+
+
+def test_a_folder_that_is_one_too_many_may_be_synced_by_another_thread_first(
+    tmp_path: Path, files: SyncedFiles, folder: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_syncing", LateLock(lambda: files.sync_file_system(folder)))
+
+    for number in range(100):  # more than are remembered
+        (tmp_path / f"folder{number}").mkdir()
+        fd = files.open_folder(folder, f"folder{number}")
+        files.unlink(fd, "nothing")
+        files.close(fd)
+    files.sync_file_system(folder)
+
+    changed = {path.stat().st_ino for path in tmp_path.glob("folder*")}
+    assert changed <= {*files.synced}
