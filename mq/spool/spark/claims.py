@@ -176,9 +176,11 @@ class Group:
         in one rename. A crash in between leaves the others to the next call.
         """
         while (floor := self.floor()) < batch:
-            for missing in range(floor + 1, batch + 1):
+            missing = next((n for n in range(floor + 1, batch + 1) if not self.is_sealed(n)), None)
+            if missing is None:
+                self._markers.change("floor", str(floor), str(batch))
+            elif self.floor() == floor:  # Otherwise another driver has just finished it.
                 self.require_sealed(missing)
-            self._markers.change("floor", str(floor), str(batch))
         done = [each for each in self.sealed() if each <= batch]
         if done:
             # A driver that died here may have changed the floor without a sync.
@@ -265,15 +267,13 @@ class Group:
             return 0
         given_back = 0
         while some := self._empty(fenced):
-            # A driver that was fenced off may have been in the middle of a rename, so it looks
-            # again.
+            # A driver that was fenced off may have been in the middle of a rename.
             given_back += some
         return given_back
 
     def _empty(self, path: str) -> int:
-        """Give back what an open claim holds, and remove its folder. Returns how many messages that
-        were. A message whose id the queue has again, with another body, is left to the next driver.
-        """
+        """Give back what an open claim holds, and remove its folder. Returns how many messages. One
+        whose id the queue has again, with another body, is left to the next driver."""
         return bring(self._spool, path, to_queue, lambda member: f"{path}/{member}").placed
 
     # Names

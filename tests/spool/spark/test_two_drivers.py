@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -15,17 +16,25 @@ from mq.spool.spark.claims import Group
 
 
 class InterruptedFiles(Files):
-    """Does what a test wants before the first rename of a marker of floors."""
+    """Does what a test wants before the first rename of a marker of floors, or before the first
+    look at a batch."""
 
     def __init__(self) -> None:
         super().__init__()
         self.meanwhile: Callable[[], None] | None = None
+        self.meanwhile_at_look: Callable[[], None] | None = None
 
     def rename(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
         if "/floor." in source and self.meanwhile is not None:
             meanwhile, self.meanwhile = self.meanwhile, None
             meanwhile()
         super().rename(source_fd, source, target_fd, target)
+
+    def status_of(self, folder_fd: int, name: str) -> os.stat_result:
+        if name == "claims/lake/1" and self.meanwhile_at_look is not None:
+            meanwhile, self.meanwhile_at_look = self.meanwhile_at_look, None
+            meanwhile()
+        return super().status_of(folder_fd, name)
 
 
 @pytest.fixture
@@ -59,6 +68,18 @@ def test_two_drivers_that_finish_batches_together_finish_all_of_them(
 
     assert (group.floor(), group.sealed()) == (2, [])
     group.finish(2, archives=False)
+
+
+def test_a_batch_that_another_driver_has_just_finished_is_not_missing(
+    spool: Spool, slow: Group, interrupted: InterruptedFiles
+) -> None:
+    group = start(spool)
+    assert [group.begin(batch, 1).seal() for batch in (1, 2)] == [True, True]
+    interrupted.meanwhile_at_look = lambda: group.finish(1, archives=False)
+
+    slow.finish(2, archives=False)
+
+    assert (group.floor(), group.sealed()) == (2, [])
 
 
 def test_a_driver_is_fenced_off_though_its_marker_stays(spool: Spool) -> None:
