@@ -15,7 +15,7 @@ from __future__ import annotations
 import errno
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import NamedTuple
 
@@ -64,8 +64,8 @@ def bring(spool: Spool, path: str, place_of: PlaceOf, witness: Callable[[str], s
     placed, outcomes = 0, dict[str, _Settled]()
     errors: dict[str, OSError] = {}
     try:
-        present, queues = _remove_old(spool, path, witness)
-        place_in_the_same = _into_the_same(spool, place_of, queues)
+        present, queues, kept = _remove_old(spool, path, witness)
+        place_in_the_same = _into_the_same(spool, place_of, queues, kept)
         for _ in range(_LOOKS):
             rolled = roll_forward(spool, Folder.SPARK, path, place_in_the_same)
             placed += present - len(rolled.left)
@@ -105,16 +105,23 @@ class _SeenQueue(NamedTuple):
     error: OSError | None = None
 
 
-def _into_the_same(spool: Spool, place_of: PlaceOf, queues: dict[QueueName, _SeenQueue]) -> PlaceOf:
-    """Return `place_of`, except that members stay where they are if the disk refused their queue,
-    or if it was made again since the look: between two times that the queue is shared it can be
-    deleted and made."""
+def _into_the_same(
+    spool: Spool,
+    place_of: PlaceOf,
+    queues: dict[QueueName, _SeenQueue],
+    kept: Mapping[str, OSError],
+) -> PlaceOf:
+    """Return `place_of`, except that members stay where they are if the disk refused them, as
+    `kept` says by their names, or their queue; or if that was made again since the look: between
+    two times that the queue is shared it can be deleted and made."""
     last: OpenQueue | None = None
 
     def place_in_the_same(
         status: Status, queue: QueueName, message_id: MessageId
     ) -> tuple[Folder, str]:
         nonlocal last
+        if (error := kept.get(file_name(queue, message_id))) is not None:
+            raise OSError(error.errno, error.strerror, queue)
         if (seen := queues.get(queue)) is None:
             # The member came after the look: a driver that was fenced off was in the middle of it.
             seen = queues[queue] = _look_at_queue(spool, queue)
@@ -134,24 +141,28 @@ def _into_the_same(spool: Spool, place_of: PlaceOf, queues: dict[QueueName, _See
 
 def _remove_old(
     spool: Spool, path: str, witness: Callable[[str], str]
-) -> tuple[int, dict[QueueName, _SeenQueue]]:
-    """Remove the members whose queue was made after them. Returns how many others there are, and
-    what was seen of their queues."""
+) -> tuple[int, dict[QueueName, _SeenQueue], dict[str, OSError]]:
+    """Remove the members whose queue was made after them. Returns how many others there are, what
+    was seen of their queues, and by their names those that the disk did not let it decide about."""
     queues: dict[QueueName, _SeenQueue] = {}
+    kept: dict[str, OSError] = {}
     is_old: dict[tuple[QueueName, str], bool] = {}
     present = members(spool, Folder.SPARK, path)
     removed = 0
     for member in present:
         name, seen = member.rpartition("/")[2], witness(member)
         queue = QueueName(name.partition(":")[0])
-        if (queue, seen) not in is_old:
-            if queue not in queues:
-                queues[queue] = _look_at_queue(spool, queue)
-            is_old[queue, seen] = _is_before(spool, seen, queues[queue])
-        if is_old[queue, seen] and not _is_younger(spool, f"{path}/{member}", queues[queue]):
-            _remove(spool, f"{path}/{member}")
-            removed += 1
-    return len(present) - removed, queues
+        if queue not in queues:
+            queues[queue] = _look_at_queue(spool, queue)
+        try:
+            if (queue, seen) not in is_old:
+                is_old[queue, seen] = _is_before(spool, seen, queues[queue])
+            if is_old[queue, seen] and not _is_younger(spool, f"{path}/{member}", queues[queue]):
+                _remove(spool, f"{path}/{member}")
+                removed += 1
+        except OSError as error:
+            kept[name] = error
+    return len(present) - removed, queues, kept
 
 
 def _look_at_queue(spool: Spool, queue: QueueName) -> _SeenQueue:

@@ -3,6 +3,7 @@ back: no queue gets a message of the one before, and none loses its own."""
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Callable
@@ -21,17 +22,25 @@ from mq.spool.spark.claims import Group
 from mq.spool.spark.finished import DoneBatches
 from mq.spool.spark.staging import Attempt, StagedMessage
 from mq.spool.spark.transactions import commit
+from tests.support.faults import raising
 from tests.support.messages import names_in, seal_of, write_message
 from tests.support.spark_files import bodies, make_again, stage
 from tests.support.stores import ORDERS
 
 
 class SharingFiles(Files):
-    """Calls what a test wants before the lock of a queue's folder is shared."""
+    """Calls what a test wants before the lock of a queue's folder is shared. The disk cannot read
+    the attributes of the message `unreadable`."""
 
     def __init__(self) -> None:
         super().__init__()
         self.before_sharing: Callable[[], None] = lambda: None
+        self.unreadable = ""
+
+    def attribute(self, fd: int | str, name: str) -> bytes | None:
+        if self.unreadable and str(fd).endswith(f":{self.unreadable}"):
+            raising(errno.EIO)()
+        return super().attribute(fd, name)
 
     def lock_shared(self, fd: int) -> bool:
         self.before_sharing()
@@ -99,6 +108,30 @@ def test_a_queue_made_again_after_the_first_look_gets_no_claim_of_the_old_one_ba
     files.before_sharing = replace_first
     Group(spool, "lake", "next").fence()
 
+    assert bodies(spool.root) == []
+
+
+def test_a_claim_that_the_disk_cannot_read_keeps_no_other_of_the_old_queue(
+    spool: Spool, files: SharingFiles
+) -> None:
+    group = Group(spool, "lake", "driver")
+    group.make()
+    group.fence()
+    ids = [MessageId("one"), MessageId("two")]
+    for each in ids:
+        write_message(spool.root / "queues/orders" / each, b"old", seal=seal_of(b"old"))
+    group.begin(1, 1).take_many([(ORDERS, each) for each in ids], lambda _: 0)
+    [claimed] = (spool.root / "spark/claims/lake").glob("1.open.*/0/orders:two")
+    replace_queue(spool.root, claimed)
+
+    files.unreadable = "one"
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        Group(spool, "lake", "next").fence()
+
+    assert "orders:two~2" in names_in(spool.root / "remove")
+    files.unreadable = ""
+    Group(spool, "lake", "third").fence()
+    assert "orders:one~2" in names_in(spool.root / "remove")
     assert bodies(spool.root) == []
 
 
