@@ -116,8 +116,8 @@ class OperationCounts:
                 self._by_queue[queue] = self._new(queue)
                 return self._by_queue[queue]
             if not self._has_others:
-                self._has_others = True
                 self._others = self._new(OTHER_QUEUES)
+                self._has_others = True  # Last, because another thread may look meanwhile.
                 log.warning(
                     f"the metrics have figures of {MAX_METRIC_QUEUES} queues each; those of all "
                     f"others are added up under {OTHER_QUEUES}"

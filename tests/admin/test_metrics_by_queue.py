@@ -19,6 +19,7 @@ from mq.metrics.tally import (
     ReaperCounts,
     Tally,
 )
+from mq.names import QueueName
 from mq.store.counts import ACTIVITIES, Activity, OperationCounts
 from mq.web.durations import Durations
 from mq_mover.metrics import _MoverCollector
@@ -192,6 +193,18 @@ def test_a_queue_that_is_first_counted_meanwhile_harms_no_figures() -> None:
     found = activity_by_queue(counts, None)
 
     assert {queue: each.published for queue, each in found.items()} == {"first": 1}
+
+
+def test_waiting_receives_may_be_shown_while_the_others_get_their_figures() -> None:
+    class Showing(OperationCounts):
+        def _new(self, queue: str) -> Activity:
+            if queue == OTHER_QUEUES:
+                self.show_waiting({QueueName("q0"): 1})
+            return super()._new(queue)
+
+    counts = Showing(GatewayCounts())
+    for number in range(MAX_METRIC_QUEUES + 1):
+        counts.of(f"q{number}").published += 1
 
 
 # A mover that is started again
