@@ -3,7 +3,8 @@
 It syncs the file system once before each batch of unlinks, so that no older name of a removed
 message can return after a power cut. After each full batch it pauses, so that others get the disk.
 It follows no link and never leaves its folder: every name is unlinked relative to an open folder.
-`QUEUE:.deleting` belongs to a deletion under way, and `QUEUE:.purged/N.open` to a purge.
+`QUEUE:.deleting` belongs to a deletion under way, and `QUEUE:.purged/N.open` to a purge. What a
+process has under its lock stays, with its id, until that lets go (`mq.spool.message.in_use`).
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from mq.names import is_fifo
 from mq.spool.disk_errors import FAULTS_OF_ONE_MESSAGE
 from mq.spool.file_system import file_system_ns
 from mq.spool.folders import DELETING_SUFFIX
+from mq.spool.message.in_use import NOT_LOCKED, try_locks
 from mq.spool.moves import Moves, OpenFolder
 from mq.spool.queue.purged import PURGED_SUFFIX
 from mq.spool.root import folder_of_root, open_without_root
@@ -239,8 +241,13 @@ class Reaper:
 
     def _unlink(self, folder: int, batch: list[str]) -> None:
         self._pass.batches += 1
-        for name in batch:
+        for name, code in zip(batch, try_locks(self._files, folder, batch), strict=True):
+            if code == errno.EWOULDBLOCK:
+                self._pass.kept += 1
+                continue
             try:
+                if code not in NOT_LOCKED:
+                    raise OSError(code, os.strerror(code), name)
                 self._moves.unlink(OpenFolder(self._from, folder), name)
                 self._pass.files += 1
                 self.counts.reaped += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from mq.spool.batch_names import parse_batch_name
 from mq.spool.disk_errors import NO_MESSAGE
 from mq.spool.folders import Spool
 from mq.spool.message.burial import DEAD_ATTRIBUTE, burial_in
+from mq.spool.message.in_use import try_locks
 from mq.spool.queue.listing import ON_ITS_WAY
 from mq.spool.queue.purged import PURGED_SUFFIX, places_in
 from mq.spool.sets import OPEN_SUFFIX
@@ -152,8 +154,9 @@ def is_taken(
     files: Files, queues_fd: int, queue: QueueName, message_id: MessageId, inode: int
 ) -> bool:
     """Return whether a queue has a message of that id which is not the file `inode`: on its way,
-    ready, hidden, or claimed by Spark. For a process that has only the folder `queues` of the root
-    open. The caller holds the lock of the id. Raises OSError."""
+    ready, hidden, or claimed by Spark; or removed, while another process has that under its lock.
+    For a process that has only the folder `queues` of the root open. The caller holds the lock of
+    the id. Raises OSError."""
     root, flat = f"/proc/self/fd/{queues_fd}/..", file_name(queue, message_id)
     ways = (f"{Folder.QUEUES}/{queue_path(queue, message_id)}", f"{Folder.DELAY}/{flat}")
 
@@ -166,7 +169,9 @@ def is_taken(
         yield from _claimed(root, folders_in(root, CLAIMS), flat)
         yield from ways  # A claim may have been given back meanwhile.
 
-    return any(_is_another(files, queues_fd, f"../{place}", inode) for place in places())
+    if any(_is_another(files, queues_fd, f"../{place}", inode) for place in places()):
+        return True
+    return try_locks(files, queues_fd, [f"../{Folder.REMOVE}/{flat}"]) == [errno.EWOULDBLOCK]
 
 
 def _is_another(files: Files, folder_fd: int, name: str, inode: int) -> bool:

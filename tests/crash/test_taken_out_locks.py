@@ -10,7 +10,17 @@ import pytest
 import vsqs
 from mq import fsck, kombu
 from mq.daemon import sockets
-from mq.spool import abilities, leftovers, locks, network_files, redelivery, rolling, root, sweep
+from mq.spool import (
+    abilities,
+    finder,
+    leftovers,
+    locks,
+    network_files,
+    redelivery,
+    rolling,
+    root,
+    sweep,
+)
 from mq.spool.message import fresh_copy
 from mq.spool.queue import fresh_folder, prepared, purged, purging, queues, settings_file
 from mq.spool.spark import claiming, claims, jobs, staging, transactions
@@ -22,6 +32,7 @@ from mq.store.receiving import lease, lease_each, put_back, receive, taking
 from mq.store.removing import remove, remove_many, remove_under_lease
 from mq.web import downloads
 from mq_mover import mover
+from mq_reaper import reaper
 from mq_sqs import fifo
 from mq_sqs.tasks import move_tasks
 from pyspark_mq import by_url, pipeline
@@ -80,6 +91,7 @@ NEEDED = {
     at(remove_under_lease.LeasedRemover.remove_together, "lock"): "remove several late",
     at(visibility.change_visibility, "lock"): "show late",
     at(mover.Mover._try_move, "lock"): "two movers",
+    at(reaper.Reaper._unlink, "lock"): "remove while its id is reaped",
     f"{UPLOAD}: lock": "sweep while uploading",
 }
 """Every lock, and the duel in which its loss shows."""
@@ -115,6 +127,8 @@ NOT_RUN_HERE = {
     name_of(kombu): "a client: its locks are of threads",
     name_of(answer_memory): "holds memory, of no file",
     name_of(downloads._let_go): "holds memory, of no file",
+    name_of(finder.is_taken): "dead letters of a removed id: tests/spool/test_redelivery.py",
+    name_of(twins.has_another): "moves between queues: tests/store/moving/test_moved_ids.py",
     name_of(move): "moves between queues: tests/store/moving/test_move_races.py",
     name_of(reservations): "a hint to other servers: tests/store/test_reservations.py",
     name_of(probe.probe): "if a sweep discards the probe it fails, and is asked again",

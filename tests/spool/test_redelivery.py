@@ -238,3 +238,22 @@ def test_nothing_is_moved_out_of_dead_letters_whatever_the_settings_say(spool: S
     assert _redeliver(spool, "orders.dead:1", settings=settings)
 
     assert _queue(spool, "orders.dead") == ["1"]
+
+
+def test_message_does_not_die_beside_a_removed_one_of_its_id_that_a_process_has(
+    spool: Spool,
+) -> None:
+    """That process may be about to move what it finds under the name."""
+    (spool.root / "queues" / "orders.dead").mkdir()
+    removed = write_message(spool.root / "remove" / "orders.dead:1", b"other")
+    _leased(spool, count=3)
+    fd = os.open(removed, os.O_RDONLY)
+    assert spool.files.lock(fd)
+
+    assert _redeliver(spool, max_receives=3)
+    assert _queue(spool, "orders") == ["1"]
+    os.close(fd)
+
+    (spool.root / "queues" / "orders" / "1").rename(spool.root / "delay" / "orders:1")
+    assert _redeliver(spool, max_receives=3)
+    assert _queue(spool, "orders.dead") == ["1"]

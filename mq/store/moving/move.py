@@ -128,15 +128,18 @@ def try_move(
 
 def move_message(work: Workspace, moving: Moving, place: Place, held: Held) -> Lost | None:
     """Move a held message. Returns None if it was moved, Lost.GONE if it is gone, Lost.BUSY if
-    another process is just publishing its id in the target. Raises IdTaken, TooOld, OSError. A
-    failure leaves the message as it was."""
+    another process is just publishing its id in the target, or is at work on the removed message
+    that had it there. Raises IdTaken, TooOld, OSError. A failure leaves the message as it was."""
     message_id = place.message_id
     _refuse_too_old(work, moving, place, held)
     lock = lock_ids(work.spool, moving.target, [message_id])
     if lock is None:
         return Lost.BUSY
     try:
-        if has_another(work, moving.target, message_id, held.status.st_ino):
+        another = has_another(work, moving.target, message_id, held.status.st_ino)
+        if isinstance(another, Lost):
+            return another
+        if another:
             raise FileExistsError
         if not _rename(work, moving, place, held):
             return Lost.GONE

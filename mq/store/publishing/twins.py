@@ -7,6 +7,7 @@ publishes it meanwhile.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable, Iterator
 
@@ -19,6 +20,7 @@ from mq.spool.finder import Finder, queue_of_path
 from mq.spool.folders import Spool
 from mq.spool.locks import lock_names
 from mq.spool.message.held import Held, Lost, Sum, fails_its_seal, may_be_message, seal_at, seal_of
+from mq.spool.message.in_use import try_locks
 from mq.spool.queue.queue_birth import queue_made_ns
 from mq.spool.sets import hold_set
 from mq.spool.spark.claims import ARCHIVE
@@ -96,13 +98,18 @@ def has_twin(work: Workspace, queue: QueueName, message_id: MessageId) -> bool:
     return False
 
 
-def has_another(work: Workspace, queue: QueueName, message_id: MessageId, inode: int) -> bool:
+def has_another(
+    work: Workspace, queue: QueueName, message_id: MessageId, inode: int
+) -> bool | Lost:
     """Return whether the queue has a message with that id which is not the file `inode`: on its
-    way, ready, hidden, dead, or claimed by Spark. One that was removed does not count. The caller
-    holds the lock of the id."""
+    way, ready, hidden, dead, or claimed by Spark. One that was removed does not count, but it is
+    Lost.BUSY while another process has that under its lock. The caller holds the lock of the id."""
     for path in _find(work, finder_for(work, queue), queue, message_id):
         folder, _, name = path.partition("/")
         if path.startswith(_IS_OVER):
+            at = work.spool.at(Folder(folder), name)
+            if try_locks(work.files, at.fd, [at.name]) == [errno.EWOULDBLOCK]:
+                return Lost.BUSY
             continue
         found = work.spool.status(Folder(folder), name)
         if found is not None and found.st_ino != inode:

@@ -21,7 +21,7 @@ from mq.disk.calls import Chain, _make_calls
 from mq.disk.file_work import FileCalls
 from mq.disk.files import Files
 from mq.spool import folders, locks, moves, open_queues, rolling, sets, sweep
-from mq.spool.message import held, opening
+from mq.spool.message import held, in_use, opening
 from mq.spool.spark import settle
 from mq.store import context, holding, indexing
 from mq.store.publishing import filling, publish, twins
@@ -67,6 +67,7 @@ class Kind(Enum):
             "reading",
             "readings",
             "linking",
+            "try_locks",
         }
     )
     MOVE = frozenset(
@@ -106,6 +107,7 @@ PASSED_OVER = frozenset({
     name_of(held.hold),
     name_of(held.hold_in),
     name_of(held.set_aside),
+    name_of(in_use.try_locks),
     name_of(moves.Moves.exchange),
     name_of(moves.Moves.rename),
     name_of(moves.Moves.rename_all),
