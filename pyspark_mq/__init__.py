@@ -2,7 +2,8 @@
 
     spark.read.format("mq").option("root", "/srv/mq").option("queue", "orders").load()
 
-    source        what Spark asks first, with the `options` that were given
+    source        what Spark asks first, with the `options` that were given; `job_root`: where
+                  they lead
     reading       batches, which take nothing, and streams, which claim
     writing       batches and streams, which are committed once
     by_url        to servers and back, by a staging

@@ -13,10 +13,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from mq.lifecycle import Actor
-from mq.spool.network_files import files_for
-from mq.spool.root import visit_root
 from pyspark_mq.by_url.staging import prepare_staging
+from pyspark_mq.job_root import visit_job_root
 from pyspark_mq.options.option_values import BadOption
 from pyspark_mq.options.options import (
     BATCH_READ,
@@ -100,7 +98,7 @@ def _prepare(options: Options) -> None:
     if options.addresses is not None:
         prepare_staging(options.root, options.addresses.urls)
     else:
-        visit_root(options.root, files_for(options.root), Actor.SPARK).close()
+        visit_job_root(options).close()
 
 
 def _require_own_schema(schema: StructType) -> None:

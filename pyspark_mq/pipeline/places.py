@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 
 from mq.client import Counts
 from mq.client import QueueNotFound as NoSuchQueue
 from mq.errors import QueueNotFound
-from mq.lifecycle import Actor
-from mq.spool.folders import Spool
-from mq.spool.network_files import files_for
-from mq.spool.root import visit_root
 from mq.spool.spark.jobs import is_committed
 from pyspark_mq.by_url.servers import ServerChoice
 from pyspark_mq.by_url.staging import prepare_staging
+from pyspark_mq.job_root import visit_job_root
 from pyspark_mq.options.option_values import BadOption
 from pyspark_mq.options.options import BATCH_WRITE, Options, parse_options
 from pyspark_mq.options.queue_patterns import is_pattern
@@ -61,7 +57,7 @@ class QueuePlace:
                 for queue in options.queues:
                     _counts(servers, queue)
             return
-        with self._visited(options) as spool:
+        with closing(visit_job_root(options)) as spool:
             existing_queues(spool, options.queues)
 
     def count_ready(self, queues: str, allowed: frozenset[str]) -> int:
@@ -72,7 +68,7 @@ class QueuePlace:
         if options.addresses is not None:
             with ServerChoice(options.addresses) as servers:
                 return sum(_counts(servers, queue).ready for queue in options.queues)
-        with self._visited(options) as spool:
+        with closing(visit_job_root(options)) as spool:
             existing_queues(spool, options.queues)
             return Backlog(spool, options.queues).count()
 
@@ -88,17 +84,8 @@ class QueuePlace:
         options = self.options_for("any", BATCH_WRITE)
         if options.addresses is not None:
             prepare_staging(options.root, options.addresses.urls)
-        with self._visited(options) as spool:
+        with closing(visit_job_root(options)) as spool:
             return is_committed(spool, job, WRITE_VERSION)
-
-    @staticmethod
-    @contextmanager
-    def _visited(options: Options) -> Iterator[Spool]:
-        spool = visit_root(options.root, files_for(options.root), Actor.SPARK)
-        try:
-            yield spool
-        finally:
-            spool.close()
 
 
 def _counts(servers: ServerChoice, queue: str) -> Counts:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from mq.errors import QueueNotFound
-from mq.lifecycle import Actor, Folder, State
+from mq.lifecycle import Folder, State
 from mq.names import (
     DEAD_SUFFIX,
     MessageId,
@@ -25,9 +26,8 @@ from mq.spool.disk_errors import FAULTS_OF_ONE_MESSAGE
 from mq.spool.folders import Spool
 from mq.spool.message.held import Opened, look_at
 from mq.spool.message.seal import Seal, state_in
-from mq.spool.network_files import files_for
 from mq.spool.queue.queues import has_queue
-from mq.spool.root import visit_root
+from pyspark_mq.job_root import visit_job_root
 from pyspark_mq.options.options import Options
 from pyspark_mq.options.queue_patterns import is_pattern, match_queues
 from pyspark_mq.portable import Portable
@@ -66,21 +66,15 @@ class BatchReader(Portable, DataSourceReader):
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        spool = visit_root(self._options.root, files_for(self._options.root), Actor.SPARK)
-        try:
+        with closing(visit_job_root(self._options)) as spool:
             places = find_messages(spool, self._options)
-        finally:
-            spool.close()
         parts = balance(places, self._options.num_partitions, lambda place: place.length)
         return [Places(sorted(part)) for part in parts if part]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         places = partition.places if isinstance(partition, Places) else ()
-        spool = visit_root(self._options.root, files_for(self._options.root), Actor.SPARK)
-        try:
+        with closing(visit_job_root(self._options)) as spool:
             yield from to_batches(self._rows(spool, places))
-        finally:
-            spool.close()
 
     def _rows(self, spool: Spool, places: Sequence[SeenMessage]) -> Iterator[MessageRow]:
         wanted = set(self._options.states)

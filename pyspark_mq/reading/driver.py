@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from mq.disk.files import Files
 from mq.errors import ClaimError
-from mq.lifecycle import Actor
-from mq.spool.network_files import files_for
-from mq.spool.root import visit_root
 from mq.spool.spark.claiming import Claim, Taken
 from mq.spool.spark.claims import Group
 from mq.spool.spark.group_owner import NOBODY
 from pyspark_mq.by_url.staging import prepare_staging
+from pyspark_mq.job_root import visit_job_root
 from pyspark_mq.options.options import Options
 from pyspark_mq.reading.backlog import Backlog
 from pyspark_mq.reading.balance import Shares
@@ -57,7 +55,7 @@ class Driver:
         self._options = options
         if options.addresses is not None:
             prepare_staging(options.root, options.addresses.urls)
-        self._spool = visit_root(options.root, files or files_for(options.root), Actor.SPARK)
+        self._spool = visit_job_root(options, files)
         self._group = Group(self._spool, options.group, str(uuid.uuid4()))
         self._backlog = Backlog(self._spool, options.queues)
         self._intake: Intake | None = None

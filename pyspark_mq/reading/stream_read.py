@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from itertools import chain, count
 from typing import Any
 
@@ -23,14 +24,13 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from mq.errors import ClaimError
-from mq.lifecycle import Actor, Folder
+from mq.lifecycle import Folder
 from mq.names import parse_file_name
 from mq.spool.folders import Spool
 from mq.spool.message.held import Opened, seal_of
-from mq.spool.network_files import files_for
-from mq.spool.root import visit_root
 from mq.spool.spark.claims import Group
 from mq.spool.spark.group_owner import NOBODY, UNNAMED, Owner
+from pyspark_mq.job_root import visit_job_root
 from pyspark_mq.options.options import Options
 from pyspark_mq.portable import Portable
 from pyspark_mq.reading.driver import Driver
@@ -108,13 +108,10 @@ class StreamReader(Portable, DataSourceStreamReader, SupportsTriggerAvailableNow
             self._driver.close()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        spool = visit_root(self._options.root, files_for(self._options.root), Actor.SPARK)
-        try:
+        with closing(visit_job_root(self._options)) as spool:
             if isinstance(partition, Part):
                 self._require_own(spool, partition)
                 yield from to_batches(self._rows(spool, partition.path))
-        finally:
-            spool.close()
 
     def _require_own(self, spool: Spool, partition: Part) -> None:
         """Raise ClaimError if the group belongs to another query. Only a task knows the query's

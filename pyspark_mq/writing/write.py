@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -31,16 +32,14 @@ from mq.errors import (
     PropertiesTooLarge,
     StoreUnavailable,
 )
-from mq.lifecycle import Actor
 from mq.names import QueueName
 from mq.properties import require_http_size
 from mq.spool.folders import Spool
-from mq.spool.network_files import files_for
-from mq.spool.root import visit_root
 from mq.spool.spark.jobs import is_committed, last_committed
 from mq.spool.spark.staging import Attempt, StagedMessage
 from mq.spool.spark.transactions import commit, give_up_attempts, sweep_transactions
 from pyspark_mq.by_url.staging import make_staged_queue, open_staging
+from pyspark_mq.job_root import visit_job_root
 from pyspark_mq.options.addresses import Addresses
 from pyspark_mq.options.option_values import BadOption
 from pyspark_mq.options.options import Options
@@ -82,13 +81,10 @@ class Staged(WriterCommitMessage):
 
 def stage(options: Options, job: str, batch: int, batches: Iterator[pa.RecordBatch]) -> Staged:
     """Stage the rows of a task. It is durable on return."""
-    spool = visit_root(options.root, files_for(options.root), Actor.SPARK)
-    try:
+    with closing(visit_job_root(options)) as spool:
         if is_committed(spool, job, batch):
             return Staged(job, batch, None, was_committed=True)
         return Staged(job, batch, _stage(spool, options, job, batch, batches))
-    finally:
-        spool.close()
 
 
 def _stage(
@@ -160,19 +156,12 @@ def _forward(options: Options, addresses: Addresses) -> None:
     from pyspark_mq.by_url.forward import Forwarder
     from pyspark_mq.by_url.servers import ServerChoice
 
-    spool = visit_root(options.root, files_for(options.root), Actor.SPARK)
-    try:
+    with closing(visit_job_root(options)) as spool:
         # Where no server sweeps, this finishes what a dead driver has committed, and gives up what
         # it never will.
         sweep_transactions(spool, time.time_ns())
-    finally:
-        spool.close()
-    spool = open_staging(options.root, Files())
-    try:
-        with ServerChoice(addresses) as servers:
-            Forwarder(spool, servers).forward()
-    finally:
-        spool.close()
+    with closing(open_staging(options.root, Files())) as spool, ServerChoice(addresses) as servers:
+        Forwarder(spool, servers).forward()
 
 
 def commit_staged(
@@ -181,24 +170,22 @@ def commit_staged(
     """Commit what was staged. This runs in the driver. Returns the greatest batch of the job that
     counts then; if that is a later one, what was staged for this one does not count. Raises
     NotBrought if it is committed all the same, and what `commit` raises."""
-    spool = visit_root(options.root, files or files_for(options.root), Actor.SPARK)
-    try:
-        if any(each.was_committed for each in messages if each):
-            _require_committed(spool, job, batch)
-        return commit(spool, job, batch, _attempts(messages))
-    except (OSError, StoreUnavailable) as error:
-        last = last_committed(spool, job)
-        if last is None or last < batch:
-            raise
-        # On a staging no server runs.
-        who = _SWEEP if options.addresses is None else _NEXT_WRITE
-        raise NotBrought(
-            last,
-            f"the write is committed, but not all of it is in its queues: {error}. {who} brings "
-            f"the rest when the cause is gone; {_NOT_AGAIN}",
-        ) from error
-    finally:
-        spool.close()
+    with closing(visit_job_root(options, files)) as spool:
+        try:
+            if any(each.was_committed for each in messages if each):
+                _require_committed(spool, job, batch)
+            return commit(spool, job, batch, _attempts(messages))
+        except (OSError, StoreUnavailable) as error:
+            last = last_committed(spool, job)
+            if last is None or last < batch:
+                raise
+            # On a staging no server runs.
+            who = _SWEEP if options.addresses is None else _NEXT_WRITE
+            raise NotBrought(
+                last,
+                f"the write is committed, but not all of it is in its queues: {error}. {who} "
+                f"brings the rest when the cause is gone; {_NOT_AGAIN}",
+            ) from error
 
 
 def _require_committed(spool: Spool, job: str, batch: int) -> None:
@@ -214,11 +201,8 @@ def _require_committed(spool: Spool, job: str, batch: int) -> None:
 def abort_staged(options: Options, job: str, batch: int, messages: list[Any]) -> None:
     """Give up what these tasks have staged, unless it was committed before that failed. What
     another driver's tasks have staged for the same batch is not touched."""
-    spool = visit_root(options.root, files_for(options.root), Actor.SPARK)
-    try:
+    with closing(visit_job_root(options)) as spool:
         give_up_attempts(spool, job, batch, _attempts(messages))
-    finally:
-        spool.close()
 
 
 def _attempts(messages: list[Any]) -> list[str]:
@@ -237,11 +221,8 @@ class BatchWriter(Portable, DataSourceArrowWriter):
 
     def _is_behind(self) -> bool:
         """Return whether this version, or a later one, is committed."""
-        spool = visit_root(self._options.root, files_for(self._options.root), Actor.SPARK)
-        try:
+        with closing(visit_job_root(self._options)) as spool:
             return is_committed(spool, self._job, self._batch)
-        finally:
-            spool.close()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         if self._was_committed:

@@ -78,7 +78,7 @@ ELSEWHERE = {
     "spark/pipeline/lake/test_lake.py": "pyspark_mq/pipeline/lake/folder",
     "spark/options/test_options.py": "pyspark_mq/options/addresses"
     " pyspark_mq/options/option_values",
-    "spark/reading/test_batch_read.py": "pyspark_mq/reading/balance",
+    "spark/reading/test_batch_read.py": "pyspark_mq/job_root pyspark_mq/reading/balance",
     "spark/reading/test_stream_read.py": "pyspark_mq/source",
     "spool/spark/test_claims.py": "mq/spool/spark/marker_files",
     "spool/spark/test_transactions.py": "mq/spool/spark/jobs",

@@ -219,7 +219,7 @@ def test_a_file_that_may_not_be_opened_costs_no_other_message(
 ) -> None:
     _, second = lone_root.put("orders", b"one", b"two")
     files = WatchedFiles()
-    monkeypatch.setattr("pyspark_mq.reading.batch_read.files_for", lambda _: files)
+    monkeypatch.setattr("pyspark_mq.job_root.files_for", lambda _: files)
     files.fail("open_to_look", code=code)
 
     assert [row["id"] for row in rows_of(lone_root, numPartitions="1")] == [second]
@@ -230,7 +230,7 @@ def test_a_message_that_cannot_be_read_has_no_value(
 ) -> None:
     lone_root.put("orders", b"one", b"two")
     files = WatchedFiles()
-    monkeypatch.setattr("pyspark_mq.reading.batch_read.files_for", lambda _: files)
+    monkeypatch.setattr("pyspark_mq.job_root.files_for", lambda _: files)
     files.fail("read", code=errno.EIO, times=2)
 
     rows = rows_of(lone_root, numPartitions="1")

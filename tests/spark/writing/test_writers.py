@@ -127,7 +127,7 @@ def test_an_overtaken_version_is_not_called_committed_if_the_disk_keeps_what_ove
     one, two = task(lone, "0-1", b"one"), task(lone, "0-2", b"two", batch=2)
     files = HookedFiles()
     files.before_delivery = raising(errno.EIO)
-    monkeypatch.setattr("pyspark_mq.writing.write.files_for", lambda _: files)
+    monkeypatch.setattr("pyspark_mq.job_root.files_for", lambda _: files)
 
     with pytest.raises(NotBrought):
         later.commit([two])
