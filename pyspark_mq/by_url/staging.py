@@ -23,9 +23,6 @@ from mq.spool.folders import Spool
 from mq.spool.moves import OpenFolder
 from mq.spool.root import open_root, visit_root
 
-IN = "in"
-OUT = "out"
-
 _SERVERS = "servers"
 _MAX_BYTES = 64 * 1024
 
