@@ -75,7 +75,8 @@ ELSEWHERE = {
     "spark/pipeline/test_cli.py": "pyspark_mq/pipeline/place_flags",
     "spark/pipeline/test_odd_input.py": "pyspark_mq/pipeline/json_texts",
     "spark/pipeline/test_killed_commands.py": "pyspark_mq/pipeline/session",
-    "spark/pipeline/lake/test_lake.py": "pyspark_mq/pipeline/lake/folder",
+    "spark/pipeline/lake/test_lake.py": "pyspark_mq/pipeline/lake/folder"
+    " pyspark_mq/pipeline/lake/placing",
     "spark/options/test_options.py": "pyspark_mq/options/addresses"
     " pyspark_mq/options/option_values",
     "spark/reading/test_batch_read.py": "pyspark_mq/job_root pyspark_mq/reading/balance",

@@ -13,8 +13,9 @@ from pyspark.sql.types import StructType
 
 from pyspark_mq.pipeline.json_texts import is_one_json
 from pyspark_mq.pipeline.lake.folder import LakeFolder
-from pyspark_mq.pipeline.lake.lake import INCOMING, Lake, LakeDamaged
+from pyspark_mq.pipeline.lake.lake import Lake
 from pyspark_mq.pipeline.lake.merging import first_conflict
+from pyspark_mq.pipeline.lake.placing import INCOMING, LakeDamaged
 from pyspark_mq.pipeline.running.causes import JobRefused, reason_of
 from pyspark_mq.pipeline.whole_files import reader_of
 from pyspark_mq.reading.read_columns import SCHEMA

@@ -17,12 +17,11 @@ own: the Spark of an archive that was killed may go on writing for a moment.
 
 from __future__ import annotations
 
-import json
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -31,11 +30,9 @@ from mq.errors import CommandFailed, ExitCode, MQError
 from pyspark_mq.pipeline.lake.checkpoint import CHECKPOINT, job_of, mend_checkpoint, query_id
 from pyspark_mq.pipeline.lake.folder import LakeFolder
 from pyspark_mq.pipeline.lake.merging import files_to_merge, read_merged
+from pyspark_mq.pipeline.lake.placing import COMPACTION, INCOMING, PLACING, Placings
 from pyspark_mq.pipeline.running.causes import JobRefused, reason_of
 
-INCOMING = "_incoming"
-_PLACING = "_placing"
-_COMPACTION = "compaction-"
 _QUEUE = "queue="
 _PARQUET = ".parquet"
 _POLL_SECONDS = 0.2
@@ -51,32 +48,8 @@ _FILE_BYTES = 128 * 2**20
 Warn = Callable[[str], object]
 
 
-class Placing(NamedTuple):
-    """The content of a file in `_placing`: files by the places they go to, and files that they
-    replace."""
-
-    places: dict[str, str]
-    replaced: list[str]
-
-    def to_json(self) -> str:
-        return json.dumps({"places": self.places, "replaced": self.replaced}, indent=1)
-
-    @classmethod
-    def from_json(cls, text: str) -> Placing:
-        """Read what `to_json` has written. Raises ValueError."""
-        found = json.loads(text)
-        try:
-            return cls(dict(found["places"]), list(found["replaced"]))
-        except (TypeError, LookupError) as error:
-            raise ValueError(f"not a placing: {error}") from None
-
-
 class LakeBusy(MQError):
     """Another process keeps moving the lake's files."""
-
-
-class LakeDamaged(MQError):
-    """A file that says what belongs to the lake cannot be read."""
 
 
 class Lake:
@@ -89,6 +62,7 @@ class Lake:
         self._warn = warn
         try:
             self.folder = LakeFolder(spark, path)
+            self.placings = Placings(self.folder)
             if self.folder.exists("") and not self.folder.is_folder(""):
                 raise JobRefused(f"lake {path} is a file; name a folder, or one to be made")
             others = [name for name in self.folder.names("") if not _is_of_a_lake(name)]
@@ -105,7 +79,7 @@ class Lake:
         """Make the lake where it is missing, and be the only archive that fills it. Finishes what
         an earlier one has left. Raises CommandFailed."""
         try:
-            self.folder.make(_PLACING)
+            self.folder.make(PLACING)
             if not self.folder.is_writable():
                 raise PermissionError("permission denied")
         except (OSError, Py4JJavaError) as error:
@@ -122,8 +96,8 @@ class Lake:
                     f"lake {self._name}: another archive fills it now; wait for its end, or stop "
                     "it",
                 )
-            self._place_all()
-            mend_checkpoint(self.folder, self._placings())
+            self.placings.place_all()
+            mend_checkpoint(self.folder, self.placings.jobs())
             self._forget_abandoned()
             yield
 
@@ -135,13 +109,13 @@ class Lake:
         """Put the rows of a batch into the lake, durably, and only once however often the batch is
         run."""
         job = job_of(query_id(self.folder), batch)
-        if not self.folder.exists(f"{_PLACING}/{job}.json"):
+        if not self.placings.has(job):
             incoming = _incoming_of(job)
             writer = frame.write.partitionBy("queue", "day")
             writer.parquet(self.folder.full(incoming))
-            self._decide(job, self._places(incoming, job), [])
-        self._place(job)
-        self._forget_before(job)
+            self.placings.decide(job, self._places(incoming, job), [])
+        self.placings.place(job)
+        self.placings.forget_before(job)
 
     def _places(self, incoming: str, job: str) -> dict[str, str]:
         places = {}
@@ -151,63 +125,13 @@ class Lake:
             places[f"{incoming}/{name}"] = f"{partition}/{job}-{number:04}.parquet"
         return places
 
-    def _decide(self, job: str, places: dict[str, str], replaced: list[str]) -> None:
-        self.folder.sync()
-        self.folder.write(f"{_PLACING}/{job}.json", Placing(places, replaced).to_json())
-
-    def _place(self, job: str) -> None:
-        """Place the files of a job, from where that stopped. Files that are replaced go first: for
-        a moment a reader misses their rows, but never reads them twice."""
-        placing = self._placing(job)
-        for name in placing.replaced:
-            self.folder.remove(name)
-        for source, target in placing.places.items():
-            self.folder.move(source, target)
-        for incoming in {"/".join(source.split("/")[:2]) for source in placing.places}:
-            self.folder.remove(incoming)
-        self.folder.sync()
-
-    def _placing(self, job: str) -> Placing:
-        name = f"{_PLACING}/{job}.json"
-        try:
-            return Placing.from_json(self.folder.read(name))
-        except ValueError:
-            raise LakeDamaged(
-                f"{self.folder.full(name)} is damaged, and does not tell which files of "
-                f"{INCOMING} belong to the lake: look at both, move what counts to its place, then "
-                "the file away"
-            ) from None
-
-    def _forget_before(self, job: str) -> None:
-        """Forget earlier batches: Spark asks again only for its last one."""
-        for name in self._placings():
-            if name < job and name.rpartition("-")[0] == job.rpartition("-")[0]:
-                self.folder.remove(f"{_PLACING}/{name}.json")
-
-    def _placings(self) -> list[str]:
-        names = self.folder.names(_PLACING)
-        return [name.removesuffix(".json") for name in names if name.endswith(".json")]
-
     def finish(self) -> None:
         """Bring to their places the files that a crash has left on their way, unless an archive is
         at work, which does that itself."""
-        if self._placings():
+        if self.placings.jobs():
             with self.folder.locked() as is_held:
-                if is_held and any(map(self._is_on_its_way, self._placings())):
-                    self._place_all()
-
-    def _is_on_its_way(self, job: str) -> bool:
-        """Return whether files of a job may not be in their places. If all are, a reader changes
-        nothing: its lake may be read-only."""
-        return job.startswith(_COMPACTION) or any(
-            map(self.folder.exists, self._placing(job).places)
-        )
-
-    def _place_all(self) -> None:
-        for job in self._placings():
-            self._place(job)
-            if job.startswith(_COMPACTION):
-                self.folder.remove(f"{_PLACING}/{job}.json")
+                if is_held and self.placings.are_on_their_way():
+                    self.placings.place_all()
 
     def _forget_abandoned(self) -> None:
         """Remove what was written and never counted."""
@@ -219,7 +143,7 @@ class Lake:
     @contextmanager
     def kept(self) -> Iterator[None]:
         """Keep the files that there are: no compaction replaces them in this block."""
-        with self.folder.shared(_COMPACTION_SECONDS, _PLACING):
+        with self.folder.shared(_COMPACTION_SECONDS, PLACING):
             yield
 
     def files(self) -> list[str]:
@@ -228,8 +152,7 @@ class Lake:
         give_up_at = time.monotonic() + _COMPACTION_SECONDS
         while True:
             before = self._sizes()
-            is_compacted = any(job.startswith(_COMPACTION) for job in self._placings())
-            if not is_compacted and self._sizes().keys() == before.keys():
+            if not self.placings.are_compacting() and self._sizes().keys() == before.keys():
                 return [self.folder.full(name) for name in sorted(before)]
             if time.monotonic() > give_up_at:
                 raise LakeBusy(f"lake {self._name} does not come to rest: is it being compacted?")
@@ -253,7 +176,7 @@ class Lake:
         Run it while nothing is added."""
         small: dict[str, list[str]] = {}
         sizes = self._sizes()
-        with self.folder.locked(name=_PLACING) as is_free:
+        with self.folder.locked(name=PLACING) as is_free:
             if not is_free:
                 return 0
         for name, size in sorted(sizes.items()):
@@ -264,7 +187,7 @@ class Lake:
     def _compact(self, partition: str, names: list[str], sizes: dict[str, int]) -> int:
         if len(names) <= MOST_SMALL_FILES:
             return 0
-        job = f"{_COMPACTION}{uuid.uuid4()}"
+        job = f"{COMPACTION}{uuid.uuid4()}"
         incoming = _incoming_of(job)
         try:
             files = -(-sum(map(sizes.__getitem__, names)) // _FILE_BYTES)
@@ -276,11 +199,11 @@ class Lake:
             if len(whole) == len(names):
                 raise
             return self._compact(partition, whole, sizes)
-        with self.folder.locked(name=_PLACING) as is_free:
+        with self.folder.locked(name=PLACING) as is_free:
             if is_free:
-                self._decide(job, self._places(incoming, job), names)
-                self._place(job)
-                self.folder.remove(f"{_PLACING}/{job}.json")
+                self.placings.decide(job, self._places(incoming, job), names)
+                self.placings.place(job)
+                self.placings.forget(job)
                 return len(names)
         self.folder.remove(incoming)
         return 0

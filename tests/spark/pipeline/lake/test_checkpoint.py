@@ -17,7 +17,7 @@ from pyarrow import parquet
 from mq.errors import CommandFailed
 from pyspark_mq.pipeline.jobs.archive import ArchiveJob, archive
 from pyspark_mq.pipeline.lake.folder import LakeFolder
-from pyspark_mq.pipeline.lake.lake import Lake
+from pyspark_mq.pipeline.lake.placing import Placings
 from pyspark_mq.pipeline.places import QueuePlace
 from pyspark_mq.pipeline.running.progress import ProgressLine
 from tests.support.lone_root import Root
@@ -113,7 +113,7 @@ def test_a_power_cut_in_the_first_batch_leaves_the_query_its_group(
     lone_root.put("orders", b"one")
     with monkeypatch.context() as patched:
         patched.setattr(LakeFolder, "sync", sync_and_copy)
-        patched.setattr(Lake, "_decide", fail)
+        patched.setattr(Placings, "decide", fail)
         with pytest.raises(CommandFailed, match="the power fails"):
             run()
     shutil.rmtree(lake)

@@ -12,7 +12,7 @@ import pytest
 from pyspark_mq.pipeline.jobs.archive import ArchiveJob, archive
 from pyspark_mq.pipeline.lake.columns import keep_columns, parse_schema
 from pyspark_mq.pipeline.lake.folder import LakeFolder
-from pyspark_mq.pipeline.lake.lake import LakeDamaged
+from pyspark_mq.pipeline.lake.placing import LakeDamaged
 from pyspark_mq.pipeline.places import QueuePlace
 from pyspark_mq.pipeline.running.causes import JobRefused
 from pyspark_mq.pipeline.running.progress import ProgressLine

@@ -12,7 +12,8 @@ import pytest
 from mq.errors import CommandFailed, ExitCode
 from pyspark_mq.pipeline.lake import lake as lake_module
 from pyspark_mq.pipeline.lake.folder import LakeFolder
-from pyspark_mq.pipeline.lake.lake import Lake, LakeBusy, LakeDamaged
+from pyspark_mq.pipeline.lake.lake import Lake, LakeBusy
+from pyspark_mq.pipeline.lake.placing import LakeDamaged, Placings
 from pyspark_mq.pipeline.running.causes import JobRefused
 from tests.spark.pipeline.lakes import files_in, numbers_in, rows_of
 from tests.support.faults import raising
@@ -87,7 +88,7 @@ def test_many_small_files_become_one_and_nothing_is_lost_when_that_dies(
 
         with monkeypatch.context() as patch:
             # Once it is decided.
-            patch.setattr(Lake, "_place", lambda lake, job: die_at(lake, job, step, die))
+            patch.setattr(Placings, "place", lambda placings, job: die_at(placings, job, step, die))
             with pytest.raises(Died):
                 lake.compact()
         with make_lake().held():
@@ -100,12 +101,12 @@ def test_many_small_files_become_one_and_nothing_is_lost_when_that_dies(
     assert make_lake().compact() == 0
 
 
-PLACE = Lake._place
+PLACE = Placings.place
 
 
-def die_at(lake: Lake, job: str, step: str, die: Callable[..., None]) -> None:
-    setattr(lake.folder, step, die)
-    PLACE(lake, job)
+def die_at(placings: Placings, job: str, step: str, die: Callable[..., None]) -> None:
+    setattr(placings._folder, step, die)
+    PLACE(placings, job)
 
 
 @needs_root
@@ -206,14 +207,14 @@ def test_what_a_killed_try_still_writes_is_in_no_batch(
 ) -> None:
     lake = make_lake()
     frame = rows_of(spark, 1, 2)
-    decide = lake._decide
+    decide = lake.placings.decide
 
     def write_meanwhile(job: str, places: dict[str, str], replaced: list[str]) -> None:
         """The Spark of an archive that was killed ends its try of the same batch."""
         frame.write.partitionBy("queue", "day").parquet(lake.folder.full(f"_incoming/{job}.old"))
         decide(job, places, replaced)
 
-    lake._decide = write_meanwhile  # type: ignore[method-assign]
+    lake.placings.decide = write_meanwhile  # type: ignore[method-assign]
     lake.add(frame, 0)
     with make_lake().held():
         pass
@@ -230,16 +231,16 @@ def test_a_reader_waits_for_a_compaction_and_two_that_finish_a_batch_agree(
     lake = make_lake()
     for batch in range(4):
         lake.add(rows_of(spark, batch), batch)
-    place, waited = lake._place, []
+    place, waited = lake.placings.place, []
 
     def place_beside_others(job: str) -> None:
         with pytest.raises(LakeBusy):
             make_lake().files()
         waited.append(job)
-        make_lake()._place(job)
+        make_lake().placings.place(job)
         place(job)
 
-    lake._place = place_beside_others  # type: ignore[method-assign]
+    lake.placings.place = place_beside_others  # type: ignore[method-assign]
     lake.compact()
 
     assert len(waited) == 1
