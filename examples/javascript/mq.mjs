@@ -85,7 +85,7 @@ export class Queue {
   async #handle(message, handle, visibility) {
     const lost = new AbortController()
     let renewing // one at a time: one that arrived after the work has failed would undo the second
-    const left = () => AbortSignal.timeout(visibility * 666) // of the lease: a renewal that hangs ends with it
+    const left = () => AbortSignal.timeout(Math.floor(visibility * 666)) // of the lease: a renewal that hangs ends with it
     const renew = () => this.extend(message, visibility, left()).catch((error) => lost.abort(error))
     const timer = setInterval(() => (renewing ??= renew().finally(() => (renewing = undefined))), visibility * 333)
     let failure

@@ -19,5 +19,5 @@ await orders.work(async (_, lost) => {
   console.log(found)
   if (found !== 'the lease is over') process.exit(1)
   throw new Error('not now')
-}, { visibility: 3, signal: stop.signal })
+}, { visibility: 2.6, signal: stop.signal }) // seconds need not be whole
 process.exit()
