@@ -93,17 +93,22 @@ def has_one_name(work: Workspace) -> bool:
     return work.files.renames_without_replacing
 
 
-def remove_other_names(work: Workspace, queue: QueueName, message_id: MessageId) -> None:
-    """Remove the other names of a message. Where a move is a link and an unlink, an interruption
-    leaves both names: in this queue, in its dead letters, or in a batch. On a network file system
-    no move is made that way, and one look at the number of names is enough."""
+def remove_other_names(
+    work: Workspace, queue: QueueName, message_id: MessageId, inode: int | None = None
+) -> None:
+    """Remove the other names of a message, which is the file `inode`, or any of that id. Where a
+    move is a link and an unlink, an interruption leaves both names: in this queue, in its dead
+    letters, or in a batch. On a network file system no move is made that way, and one look at the
+    number of names is enough."""
     if has_one_name(work):
         return
     spool, target = work.spool, file_name(queue, message_id)
     if work.files.is_of_network and removed_with_two_names(spool, target) is None:
         return
     for source, name in places(queue, message_id):
-        spool.move_aside(source, name, Folder.REMOVE, target)
+        # After a removal under a lease another message may have the id by now.
+        if inode is None or spool.inode(source, name) == inode:
+            spool.move_aside(source, name, Folder.REMOVE, target)
     if (removed := removed_with_two_names(spool, target)) is None:
         return
     others = [*places(other_queue(queue), message_id)]

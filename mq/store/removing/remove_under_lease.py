@@ -96,7 +96,7 @@ class LeasedRemover:
             raise
         if has_one_name(work) and not any(map(CODE, moved)):
             return [_DELAY] * len(names)
-        return do_together([*map(self._end_move, asked, fds, moved)])
+        return do_together([*map(self._end_move, asked, opened, moved)])
 
     def _is_usual(self, asked: UnderLease, opened: Outcome) -> bool:
         """Return whether what is in `delay` is a message with a seal and one of the leases.
@@ -124,25 +124,29 @@ class LeasedRemover:
         except BaseException:
             work.files.close(fd)
             raise
-        return (yield from self._end_move(asked, fd, moved))
+        return (yield from self._end_move(asked, opened, moved))
 
     def _calls(self, name: str, fd: int) -> Chain:
         """Return the calls that move a usual message, and close it."""
         spool = self._work.spool
         return spool.rename_call(_DELAY, spool.fd(_DELAY), name, _REMOVE, name), (CLOSE, fd)
 
-    def _end_move(self, asked: UnderLease, fd: int, moved: Outcome) -> FileWork[Folder | None]:
+    def _end_move(
+        self, asked: UnderLease, opened: Outcome, moved: Outcome
+    ) -> FileWork[Folder | None]:
         """End a move after `_calls` were made, of which only the rename decides."""
         work, (results, code), (queue, message_id, _) = self._work, moved, asked
+        (fd, _, status, *_), _ = opened
+        inode = status[INODE]
         try:
             name = file_name(queue, message_id)
-            is_moved = bool(results) or _move_beside(work, _DELAY, name, name, code)
+            is_moved = bool(results) or _move_beside(work, (_DELAY, name), inode, name, code)
         finally:
             if not results:
                 work.files.close(fd)
         if not is_moved:
             return (yield from self._move_unusual(asked, Lost.GONE))
-        remove_other_names(work, queue, message_id)
+        remove_other_names(work, queue, message_id, inode)
         return _DELAY
 
     def _move_unusual(
@@ -170,7 +174,7 @@ class LeasedRemover:
                     return source
                 if (yield from _move_held(work, source, held, target)):
                     work.ready.discard(queue, message_id)
-                    remove_other_names(work, queue, message_id)
+                    remove_other_names(work, queue, message_id, held.status.st_ino)
                     return source
         raise not_there(work, no_message(queue, message_id))
 
@@ -180,14 +184,19 @@ def _move_held(work: Workspace, source: Folder, held: Held, target: str) -> File
     try:
         return (yield from move_held(work.spool, source, held, _REMOVE, target))
     except OSError as error:
-        return _move_beside(work, source, held.name, target, error.errno or errno.EIO)
+        code, inode = error.errno or errno.EIO, held.status.st_ino
+        return _move_beside(work, (source, held.name), inode, target, code)
 
 
-def _move_beside(work: Workspace, source: Folder, name: str, target: str, code: int) -> bool:
-    """Go on after a move that failed with `code`: if `remove` has another file of that name, move
-    the message there under a name of its own. Returns False if it is gone."""
+def _move_beside(
+    work: Workspace, place: tuple[Folder, str], inode: int, target: str, code: int
+) -> bool:
+    """Go on after a move of the file `inode` that failed with `code`: if `remove` has another file
+    of that name, move the message there under a name of its own. Returns False if it is gone."""
     if code == errno.EEXIST:
-        return work.spool.move_aside(source, name, _REMOVE, target) is not None
+        # It may be the other file: removed without the lock. What has its name now keeps it.
+        is_there = work.spool.inode(*place) == inode
+        return is_there and work.spool.move_aside(*place, _REMOVE, target) is not None
     if code != errno.ENOENT:
         raise OSError(code, os.strerror(code), target)
     return False

@@ -13,6 +13,7 @@ from tests.crash.enumeration.clients import PlayedClients
 from tests.crash.enumeration.clock import LONG_SECONDS, SHORT_SECONDS
 from tests.crash.enumeration.ledger import Ledger
 from tests.crash.enumeration.queue_duels import publish_and_die
+from tests.crash.enumeration.recorder import OLD
 from tests.crash.enumeration.restart import move, reap
 from tests.crash.enumeration.rows import Row
 from tests.crash.enumeration.scene import Scene, seal_of
@@ -139,6 +140,11 @@ REUSE_DUELS = (
     Row("sweep while its id comes again", sweep_while_it_comes_again),
     Row("release while its id comes again", release_while_it_comes_again),
     *(Row(name, partial(play, free=remove_and_reap)) for name, play in REAPED.items()),
+    Row(
+        "remove by links while its id is reaped",
+        partial(remove_while_it_comes_again, free=remove_and_reap),
+        OLD,
+    ),
 )
 
 

@@ -3,6 +3,7 @@ what had it there by its name."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from mq.commit.blocking import BlockingCommitter
 from mq.commit.operation import Operation
 from mq.config import ServerConfig
-from mq.errors import MQError, StoreUnavailable
+from mq.errors import LeaseMismatch, MQError, StoreUnavailable
 from mq.names import MessageId, QueueName, file_name
 from mq.spool.root import open_root
 from mq.store.by_id import Guard, release
@@ -113,3 +114,17 @@ def test_what_comes_to_the_name_is_not_moved_in_place_of_what_had_it(
     two.bring_the_second()
     assert two.outcome is None
     assert two.second() == two.left == [two.leased]
+
+
+def test_a_removal_whose_message_was_removed_beside_another_takes_no_third(
+    two: TwoQueues,
+) -> None:
+    """In `remove` the name was taken, so what was removed does not keep the next one from it."""
+    write_message(two.root / "remove" / file_name(ORDERS, OWN), b"zeroth", seal=seal_of(b"zeroth"))
+    two.one.files.before["rename"] = two.bring_the_second
+
+    with pytest.raises(LeaseMismatch):
+        two.one.run(remove_leased(two.one.work, ORDERS, OWN, GUARD.leases))
+
+    assert two.second() == two.left == [two.leased]
+    assert os.path.exists(two.root / "remove" / f"{file_name(ORDERS, OWN)}~2")
