@@ -57,6 +57,11 @@ ASTRAY: dict[str, History] = {
     "alive again before it was brought back": [
         *received_at(1.0, 2.0, 3.0), given_from(DEAD, 4.0), given_from(DYING, 5.0), redriven(6.0)
     ],
+    "alive for too long": received_at(1.0, 2.0, 3.0, 4.0),
+    "alive for too long after it was brought back": [
+        *received_at(1.0, 2.0, 3.0), given_from(DEAD, 4.0), redriven(5.0),
+        *received_at(6.0, 7.0, 8.0, 9.0),
+    ],
     "dead again too early": [
         *received_at(1.0, 2.0, 3.0), given_from(DEAD, 4.0), redriven(5.0), given_from(DYING, 6.0),
         given_from(DEAD, 7.0),
@@ -85,6 +90,10 @@ IN_PLACE: dict[str, History] = {
         *received_at(1.0, 2.0, 3.0), given_from(DEAD, 4.0), redriven(5.0, 503),
         given_from(DYING, 6.0),
     ],
+    "not counted any more": [
+        *received_at(1.0), buried(1.1, None), *received_at(2.0, 3.0)
+    ],
+    "perhaps brought back in between": [*received_at(1.0, 2.0), redriven(2.5), *received_at(3.0)],
     "dead once more": [
         *received_at(1.0, 2.0, 3.0), given_from(DEAD, 4.0), redriven(5.0),
         *received_at(6.0, 7.0, 8.0), given_from(DEAD, 9.0),

@@ -30,7 +30,11 @@ def astray(evidence: Evidence, max_receives: Mapping[str, int]) -> Iterator[tupl
                 continue  # It is a phantom, or torn.
             where = f"given out at {event.ended} from {event.queue}"
             if event.queue == home:
-                is_lost = bool(before) and not _may_be_back(event, before[-1], evidence.redrives)
+                most = max_receives.get(home, len(before) + 1)
+                is_lost = bool(before) and not (
+                    _may_be_back(event, before[-1], evidence.redrives)
+                    and _may_be_alive(story, event, before[-most:], evidence.redrives, most)
+                )
             elif event.queue == home + DEAD_SUFFIX and home in max_receives:
                 least = max_receives[home]
                 is_lost = not _may_have_died(story, event, before, unsure[home], least)
@@ -43,10 +47,28 @@ def astray(evidence: Evidence, max_receives: Mapping[str, int]) -> Iterator[tupl
 
 def _may_be_back(event: Event, last: Event, redrives: Sequence[Event]) -> bool:
     """Whether it did not leave its queue, or may have been brought back there."""
-    return event.queue == last.queue or event.asked <= last.ended or any(
+    return (
+        event.queue == last.queue
+        or event.asked <= last.ended
+        or _may_be_between(redrives, last, event)
+    )
+
+
+def _may_be_alive(
+    story: Story, event: Event, last: Sequence[Event], redrives: Sequence[Event], most: int
+) -> bool:
+    """Whether it was not received `most` times before from its queue, or a move may have let it
+    count as not received. One that was cut off may have done only that."""
+    is_rare = len(last) < most or any(each.queue != event.queue for each in last)
+    moves = [each for each, _ in story.guarded if each.kind == "move"]
+    return is_rare or _may_be_between([*redrives, *moves], last[0], event)
+
+
+def _may_be_between(moves: Sequence[Event], last: Event, event: Event) -> bool:
+    return any(
         (each.succeeded or each.is_uncertain)
         and each.asked < event.ended and each.ended > last.asked
-        for each in redrives
+        for each in moves
     )  # fmt: skip
 
 
