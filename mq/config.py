@@ -11,8 +11,12 @@ KIB = 1024
 MIB = 1024 * KIB
 SECOND_NS = 1_000_000_000
 
-SMALL_BODY_BYTES = 64 * KIB
+SMALL_BODY_BYTES = 128 * KIB
 """Up to this size the committer handles a body in memory; a worker streams a larger one."""
+
+SMALL_TEXT_BYTES = 64 * KIB
+"""Up to this size the event loop parses a batch and writes the lines of an answer; a worker does it
+for larger ones."""
 
 CHUNK_BYTES = 512 * KIB
 """How much of a large body one call of a worker carries."""

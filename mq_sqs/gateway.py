@@ -150,7 +150,8 @@ class Gateway:
         signature = None if self._signatures is None else self._signatures.read(head)
         body = await read_small_body(self._store, http, None, _LIMIT)
         if len(body) > SMALL_BODY_BYTES:
-            async with read_large_body(self._store, http, body, _LIMIT) as upload:
+            async with self._store.open_upload() as upload:
+                await upload.write(await read_large_body(upload, http, body, _LIMIT))
                 await exits.enter_async_context(self._store.batch_slots)
                 body = await upload.read_whole(bytes)
         body = bytes(body)

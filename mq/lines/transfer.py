@@ -16,7 +16,7 @@ from io import BufferedIOBase
 from typing import BinaryIO, NamedTuple
 
 from mq.command.pace import messages_text
-from mq.config import MAX_BATCH_LINES, MIB, SMALL_BODY_BYTES
+from mq.config import MAX_BATCH_LINES, MIB, SMALL_TEXT_BYTES
 from mq.disk.files import Files
 from mq.errors import CommandFailed, ExitCode, InvalidBatch, InvalidRequest, MQError
 from mq.lines.ndjson import (
@@ -201,7 +201,7 @@ def _batches(
     batch: list[Numbered] = []
     for number, text in some:
         line = _parse(text, parse)
-        is_alone = isinstance(line, MQError) or len(line.body) > SMALL_BODY_BYTES
+        is_alone = isinstance(line, MQError) or len(line.body) > SMALL_TEXT_BYTES
         if batch and (is_alone or len(batch) == MAX_BATCH_LINES):
             yield batch
             batch = []

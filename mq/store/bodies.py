@@ -1,12 +1,10 @@
-"""Large bodies, streamed by workers through aiofiles: up into an unnamed file, or down from one."""
+"""Large bodies, streamed by workers: up into an unnamed file, or down from one by aiofiles."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
-import fcntl
 import io
-import os
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Executor
@@ -17,7 +15,7 @@ from typing import Any, Self, TypeVar
 import aiofiles.threadpool
 
 from mq.commit.operation import unavailable
-from mq.config import CHUNK_BYTES, SMALL_BODY_BYTES
+from mq.config import CHUNK_BYTES, SMALL_TEXT_BYTES
 from mq.disk.files import Files
 from mq.properties import NO_PROPERTIES, Properties
 from mq.spool.message.held import NO_FD
@@ -39,13 +37,10 @@ class _Stream:
     """A file that workers read or write. It is closed when no call uses it any more, even if the
     caller has given up waiting: the kernel would give the descriptor's number to another file."""
 
-    def __init__(
-        self, files: Files, fd: int, workers: Executor, floor: Floor | None = None
-    ) -> None:
+    def __init__(self, files: Files, fd: int, workers: Executor) -> None:
         self._files = files
         self._fd = fd
         self._workers = workers
-        self._file = aiofiles.threadpool.wrap(_BodyFile(files, fd, floor), executor=workers)
         self._running: asyncio.Future[Any] | None = None
 
     async def __aenter__(self) -> Self:
@@ -78,46 +73,65 @@ class _Stream:
 
 class Upload(_Stream):
     """A body on its way into an unnamed file, as far as `floor` lets it. If it is closed without
-    being published, nothing is left."""
+    being published, nothing is left.
 
-    def __init__(self, files: Files, fd: int, workers: Executor, floor: Floor) -> None:
-        super().__init__(files, fd, workers, floor)
+    `open_file` makes the file, with the first piece: a body of one piece takes one call of a
+    worker.
+    """
+
+    def __init__(
+        self, files: Files, open_file: Callable[[], int], workers: Executor, floor: Floor
+    ) -> None:
+        super().__init__(files, NO_FD, workers)
+        self._open_file = open_file
+        self._floor = floor
         self._crc32 = 0
         self.length = 0
 
-    async def write(self, chunk: bytes | bytearray) -> None:
+    async def write(self, piece: bytes | bytearray) -> None:
         """Write a piece. Raises StoreUnavailable."""
-        self._crc32 = zlib.crc32(chunk, self._crc32)
-        self.length += len(chunk)
-        await self._run(self._file.write(chunk))
+        await self._in_worker(self._write, piece)
 
     async def finish(
-        self, content_type: str | None, properties: Properties = NO_PROPERTIES
+        self,
+        last: bytes | bytearray,
+        content_type: str | None,
+        properties: Properties = NO_PROPERTIES,
     ) -> Draft:
-        """Write the properties after the body and sync the file, before it joins a round. From here
-        on the descriptor belongs to the draft, and publishing that closes it. Raises
-        StoreUnavailable, and what `pack_trailer` raises."""
-        loop = asyncio.get_running_loop()
+        """Write the last piece and the properties after it, and sync the file before it joins a
+        round. From here on the descriptor belongs to the draft, and publishing that closes it.
+        Raises StoreUnavailable, and what `pack_trailer` raises."""
         trailer = pack_trailer(properties)
-        if trailer:
-            await self._run(self._file.write(trailer))
-        await self._run(loop.run_in_executor(self._workers, self._files.sync, self._fd))
+        await self._in_worker(self._end, last, trailer)
         fd, self._fd = self._fd, NO_FD
         return Draft(self.length, self._crc32, content_type, None, fd, trailer=trailer)
 
     async def read_whole(self, use: Callable[[bytes], T]) -> T:
         """Read what was written back into memory and pass it to `use`, in a worker. Raises what
         `use` raises, and StoreUnavailable."""
-        loop = asyncio.get_running_loop()
-        return await self._run(
-            loop.run_in_executor(
-                self._workers, lambda: use(self._files.read(self._fd, self.length))
-            )
-        )
+        return await self._in_worker(lambda: use(self._files.read(self._fd, self.length)))
 
-    async def _run(self, call: Awaitable[T]) -> T:
+    def _write(self, piece: bytes | bytearray) -> None:
+        self._put(piece)
+        self._crc32 = zlib.crc32(piece, self._crc32)
+        self.length += len(piece)
+
+    def _end(self, last: bytes | bytearray, trailer: bytes) -> None:
+        self._write(last)
+        if trailer:
+            self._put(trailer)
+        self._files.sync(self._fd)
+
+    def _put(self, data: bytes | bytearray) -> None:
+        with self._floor.writing(len(data)):
+            if self._fd == NO_FD:
+                self._fd = self._open_file()
+            self._files.write(self._fd, data)
+
+    async def _in_worker(self, call: Callable[..., T], *arguments: object) -> T:
+        loop = asyncio.get_running_loop()
         try:
-            return await super()._run(call)
+            return await self._run(loop.run_in_executor(self._workers, call, *arguments))
         except OSError as error:
             raise unavailable(error) from error
 
@@ -127,6 +141,7 @@ class Download(_Stream):
 
     def __init__(self, files: Files, fd: int, length: int, workers: Executor) -> None:
         super().__init__(files, fd, workers)
+        self._file = aiofiles.threadpool.wrap(_BodyFile(files, fd), executor=workers)
         self._length = length
 
     async def chunks(self) -> AsyncIterator[bytes]:
@@ -185,7 +200,7 @@ def read_all(
 
 def are_few_in_memory(messages: Sequence[Received | PeekedMessage]) -> bool:
     """Return whether their bodies are there already, and together as small as one small body."""
-    return None not in map(BODY, messages) and total_length(messages) <= SMALL_BODY_BYTES
+    return None not in map(BODY, messages) and total_length(messages) <= SMALL_TEXT_BYTES
 
 
 def total_length(messages: Sequence[Received | PeekedMessage]) -> int:
@@ -198,19 +213,11 @@ def _read_whole(files: Files, message: Received | PeekedMessage) -> bytes:
 
 
 class _BodyFile(io.FileIO):
-    """A large body as a file object. Every read and write goes through `Files`, and each write
-    through `floor`."""
+    """A large body as a file object, which reads through `Files`."""
 
-    def __init__(self, files: Files, fd: int, floor: Floor | None) -> None:
-        super().__init__(fd, "r+b" if _is_writable(fd) else "rb", closefd=False)
+    def __init__(self, files: Files, fd: int) -> None:
+        super().__init__(fd, "rb", closefd=False)
         self._files = files
-        self._floor = floor
-
-    def write(self, data: bytes | bytearray | memoryview) -> int:  # type: ignore[override]
-        assert self._floor is not None
-        with self._floor.writing(len(data)):
-            self._files.write(self.fileno(), data)
-        return len(data)
 
     def read(self, size: int | None = -1) -> bytes:
         assert size is not None
@@ -219,7 +226,3 @@ class _BodyFile(io.FileIO):
         data = self._files.read(self.fileno(), size, offset)
         self.seek(offset + len(data))
         return data
-
-
-def _is_writable(fd: int) -> bool:
-    return fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY

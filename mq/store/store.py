@@ -129,12 +129,11 @@ class Store:
         """Raise what a publish of `length` bytes under `ids` would raise, before its body comes."""
         await self._committer.run(check_publish_under(self._work, queue, ids, length))
 
-    async def open_upload(self) -> bodies.Upload:
-        """Open an upload for a body that is too large for memory. Raises StoreUnavailable."""
+    def open_upload(self) -> bodies.Upload:
+        """Return an upload for a body that is too large for memory."""
         spool = self._work.spool
-        new, mode = spool.fd(Folder.NEW), spool.file_mode
-        fd = await self._in_worker(spool.files.open_unnamed, new, mode, abandoned=spool.files.close)
-        return bodies.Upload(spool.files, fd, self._workers, self._work.floor)
+        open_file = partial(spool.files.open_unnamed, spool.fd(Folder.NEW), spool.file_mode)
+        return bodies.Upload(spool.files, open_file, self._workers, self._work.floor)
 
     async def publish(self, queue: QueueName, draft: Draft) -> Published:
         """Publish, and close the draft's file. Raises QueueNotFound, StoreUnavailable, IdTaken."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from aiohttp import StreamReader, web
@@ -53,20 +51,19 @@ async def read_small_body(
     return body
 
 
-@asynccontextmanager
 async def read_large_body(
-    store: Store, request: web.BaseRequest, body: bytes | bytearray, limit: BodyLimit
-) -> AsyncIterator[Upload]:
-    """Read a body that begins with `body` into an unnamed file, which lasts until the block ends.
-
-    Raises BodyTooLarge, BodyUnreadable, StoreUnavailable; nothing is left then.
-    """
-    async with await store.open_upload() as upload:
-        while body:
-            _check_length(upload.length + len(body), limit)
-            await upload.write(body)
-            body = await _read(request, CHUNK_BYTES)
-        yield upload
+    upload: Upload, request: web.BaseRequest, body: bytes | bytearray, limit: BodyLimit
+) -> bytes | bytearray:
+    """Read a body that begins with `body` into an upload, all but its last piece, which is
+    returned. Raises BodyTooLarge, BodyUnreadable, StoreUnavailable."""
+    if not request.content.at_eof():
+        body = bytes(body) + await _read(request, CHUNK_BYTES - len(body))
+    while not request.content.at_eof():
+        _check_length(upload.length + len(body), limit)
+        await upload.write(body)
+        body = await _read(request, CHUNK_BYTES)
+    _check_length(upload.length + len(body), limit)
+    return body
 
 
 async def has_body(request: web.BaseRequest) -> bool:

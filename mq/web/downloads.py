@@ -52,7 +52,8 @@ async def answer_lines(
     """
     headers = {"Content-Type": MEDIA_TYPE, **AS_FILE}
     length = total_length(messages)
-    if len(messages) == 1 and length > SMALL_BODY_BYTES and not share.covers(length):
+    is_in_file = messages[0].body is None
+    if len(messages) == 1 and is_in_file and not share.covers(length):
         line = LongLine(members[0], length)
         async with store.open_download(messages[0]) as download:
             chunks = line.chunks(download.chunks())

@@ -160,9 +160,8 @@ async def _publish(
     if length <= SMALL_BODY_BYTES:
         return await store.publish(queue, draft)
     await store.check_publish(queue, length)
-    async with await store.open_upload() as upload:
-        await upload.write(message.body)
-        whole = await upload.finish(None, properties_in(message.trailer))
+    async with store.open_upload() as upload:
+        whole = await upload.finish(message.body, None, properties_in(message.trailer))
         return await store.publish(queue, replace(whole, delay_ns=message.delay_ns))
 
 

@@ -90,7 +90,7 @@ def run_at_random(wire: Wire) -> Counter[str]:
             ["publish", "publish", "batch", "delay", "receive", "release", "remove", "remove two"]
         ):
             case "publish":
-                wire.publish(queue, b"x" * chance.choice([0, 10, 70_000]))
+                wire.publish(queue, b"x" * chance.choice([0, 10, 600_000]))
                 done["published"] += 1
             case "batch":
                 lines = b'{"body": "one"}\n{"body": "two", "delay": 1000}\n{"body": "three"}'
@@ -202,7 +202,7 @@ def test_reaper_counts_what_it_unlinks_and_keeps(
 def test_damaged_messages_are_counted(server: Server, connect: Callable[[Server], Wire]) -> None:
     wire = connect(server)
     wire.request("PUT", "/q")
-    for body in (b"a" * 10, b"b" * 100_000):
+    for body in (b"a" * 10, b"b" * 600_000):
         message_id = wire.publish("q", body)
         (server.root / "queues" / "q" / message_id).write_bytes(b"x" * len(body))
 

@@ -21,7 +21,7 @@ StartServer = Callable[..., Server]
 
 def _body(client: int, number: int) -> bytes:
     """Told apart by its beginning; every twentieth is too large for the memory."""
-    size = 100_000 if number % 20 == 7 else random.randrange(500)
+    size = 140_000 if number % 20 == 7 else random.randrange(500)
     return b"%d-%d " % (client, number) + os.urandom(size)
 
 
@@ -149,7 +149,7 @@ async def test_half_an_upload_leaves_nothing_after_the_kill(
 
 def _leave_in_new(root: Path) -> None:
     """What a kill between the link and the delivery leaves, whole and torn."""
-    body = os.urandom(70_000)
+    body = os.urandom(140_000)
     seals = {
         "orders:1-small": (b"body", seal_of(b"body")),
         "orders:2-large": (body, Seal(len(body), zlib.crc32(body), 0, 0, 0)),

@@ -50,7 +50,7 @@ async def take_over(store: Store, taken: Received) -> Received:
 
 
 @pytest.mark.parametrize("deed", [heartbeat, take_over])
-@pytest.mark.parametrize("size", [4, 100_000])
+@pytest.mark.parametrize("size", [4, 600_000])
 @pytest.mark.parametrize("kind", sorted(WAYS))
 async def test_lease_that_was_answered_outlives_a_power_cut(
     make_disk: MakeDisk, kind: str, size: int, deed: Deed

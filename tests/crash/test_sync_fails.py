@@ -235,17 +235,17 @@ async def test_large_body_that_could_not_be_synced_leaves_nothing(
     disk: Path, store: Store, files: SuspiciousFiles
 ) -> None:
     _break_disk(files)
-    await _refused(publish(store, bytes(100_000)))
+    await _refused(publish(store, bytes(600_000)))
 
     assert names_in(disk / "new") == []
     await _mend_disk(store, files)
-    body = os.urandom(100_000)
+    body = os.urandom(600_000)
     await publish(store, body)
     assert await body_of(store, await receive(store)) == body
 
 
 @pytest.mark.parametrize("call", ["write", "link", "open_unnamed", "set_attribute"])
-@pytest.mark.parametrize("size", [10, 100_000])
+@pytest.mark.parametrize("size", [10, 600_000])
 async def test_publish_that_the_disk_has_no_room_for_fails_alone(
     disk: Path, store: Store, files: SuspiciousFiles, call: str, size: int
 ) -> None:

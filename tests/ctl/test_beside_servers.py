@@ -15,7 +15,7 @@ from tests.crash.load import LoadClient, create_queue, put_load_on
 from tests.support.mqctl import without_ours
 from tests.support.processes import Process, Server
 
-LARGE = bytes(100_000)
+LARGE = bytes(600_000)
 SECONDS = 8.0
 FEWEST = 4
 """So often fsck looks, however long that takes on a busy machine."""

@@ -102,7 +102,7 @@ def all_kinds(
     server: Server, connect: Callable[[Server], Wire], queue: str
 ) -> dict[str, WireAnswer]:
     """An answer of each kind; the names of those that bear bodies of messages begin with that."""
-    wire, large, huge = connect(server), b"x" * 100_000, b"x" * (17 << 20)
+    wire, large, huge = connect(server), b"x" * 600_000, b"x" * (17 << 20)
     page = {"content_type": "text/html"}
     path = f"/{queue}/messages"
     found = {"201": wire.request("POST", path, b"<script>", **page)}

@@ -90,7 +90,7 @@ async def test_half_a_body_leaves_nothing_in_memory(root: Path) -> None:
         _, writer = await site.connect()
         with garbage_left_alone():
             head = request_bytes("POST", "/orders/messages", content_length="1000000")
-            writer.write(head + b"b" * 100_000)
+            writer.write(head + b"b" * 600_000)
             await wait_for(lambda: any(waits_for_more(each) for each in site.http.busy))
             await close(writer)
             await wait_for(lambda: not site.http.busy)
@@ -105,7 +105,7 @@ async def test_few_bodies_are_read_behind_a_request_under_way(root: Path) -> Non
         writer.write(request_bytes("GET", "/orders/messages?wait=60"))
         await wait_for(lambda: bool(site.http.busy))
         [connection] = site.http.busy
-        writer.write(request_bytes("POST", "/orders/messages", b"x" * 100_000) * number)
+        writer.write(request_bytes("POST", "/orders/messages", b"x" * 600_000) * number)
 
         await wait_for(lambda: connection._buffer_paused)
         read = sum(body.total_bytes for _, body in connection._messages)

@@ -72,7 +72,7 @@ def server_root(start_server: Callable[..., Server]) -> Path:
     wire = Wire(server.port)
     for queue in ("orders", "bills"):
         wire.request("PUT", f"/{queue}")
-        wire.publish(queue, b"x" * 100_000)
+        wire.publish(queue, b"x" * 600_000)
         for body in (b"a", b"b", b"c"):
             wire.publish(queue, body)
         wire.receive(queue)

@@ -207,11 +207,11 @@ def test_a_client_may_do_what_its_token_is_for(
     orders = boss.create_queue(QueueName="orders")["QueueUrl"]
     mail = boss.create_queue(QueueName="mail")["QueueUrl"]
 
-    till.send_message(QueueUrl=orders, MessageBody="a" * 100_000)
+    till.send_message(QueueUrl=orders, MessageBody="a" * 600_000)
     [message] = till.receive_message(QueueUrl=orders)["Messages"]
     till.delete_message(QueueUrl=orders, ReceiptHandle=message["ReceiptHandle"])
 
-    assert len(message["Body"]) == 100_000
+    assert len(message["Body"]) == 600_000
     assert code_of(lambda: till.send_message(QueueUrl=mail, MessageBody="a")) == "AccessDenied"
     assert code_of(lambda: till.purge_queue(QueueUrl=orders)) == "AccessDenied"
     assert code_of(till.list_queues) == "AccessDenied"

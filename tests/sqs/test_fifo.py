@@ -95,7 +95,7 @@ def test_what_a_fifo_queue_does_not_take_is_refused(sqs: Any, line: str) -> None
 
 
 def test_an_attempt_to_receive_is_answered_the_same_again(sqs: Any, line: str) -> None:
-    for body in ("1", "2", "x" * 70_000):
+    for body in ("1", "2", "x" * 600_000):
         send(sqs, line, body)
     asked = {"QueueUrl": line, "MaxNumberOfMessages": 10, "ReceiveRequestAttemptId": "a", **ALL}
 

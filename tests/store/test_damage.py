@@ -21,7 +21,7 @@ from tests.support.messages import names_in
 from tests.support.stores import LONG_SECONDS, ORDERS, body_of, drain, publish, receive, store_on
 from tests.support.users import needs_root
 
-SIZES = pytest.mark.parametrize("size", [100, 70_000])
+SIZES = pytest.mark.parametrize("size", [100, 200_000, 600_000])
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ class OldPlainFiles(OldFiles, PlainFiles):
 
 
 KINDS = [WatchedFiles, OldFiles, PlainFiles, OldPlainFiles]
-BODIES = [b"", b"small", os.urandom(70_000)]
+BODIES = [b"", b"small", os.urandom(200_000)]
 
 
 @pytest.fixture(params=KINDS)
@@ -141,8 +141,8 @@ async def test_queue_is_deleted_with_all_its_messages(root: Path, files: Watched
 
 async def test_upload_that_broke_off_leaves_nothing(root: Path, files: WatchedFiles) -> None:
     async with store_on(root, files) as store:
-        async with await store.open_upload() as upload:
-            await upload.write(bytes(70_000))
+        async with store.open_upload() as upload:
+            await upload.write(bytes(600_000))
 
         assert os.listdir(root / "new") == []
 

@@ -19,7 +19,7 @@ from tests.support.stores import ORDERS, batch_of, draft_of, eventually, publish
 OWN = MessageId("order-4711")
 
 
-@pytest.mark.parametrize("size", [100, 70_000])
+@pytest.mark.parametrize("size", [100, 200_000])
 async def test_message_that_could_not_be_delivered_waits_for_no_later_sweep(
     disk: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:

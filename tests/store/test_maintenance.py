@@ -107,7 +107,7 @@ async def _submit_receive(store: Store, _: MessageId) -> None:
 
 
 @pytest.mark.parametrize("receive", [_receive, _take, _submit_receive])
-@pytest.mark.parametrize("size", [1, 100_000])
+@pytest.mark.parametrize("size", [1, 200_000])
 async def test_a_message_whose_receiver_has_left_is_in_its_queue_once_a_server_has_stopped(
     disk: Path, receive: Callable[[Store, MessageId], Coroutine[Any, Any, None]], size: int
 ) -> None:

@@ -29,7 +29,7 @@ from tests.support.stores import (
     store_on,
 )
 
-BODIES = [b"", b"small", os.urandom(70_000)]
+BODIES = [b"", b"small", os.urandom(200_000)]
 
 
 @pytest.fixture(params=["flags", "no flags", "replies are lost", "no flags, replies are lost"])
@@ -273,11 +273,11 @@ class FullFiles(NetworkFiles):
 
 async def test_upload_whose_sync_fails_beside_a_batch_is_refused(root: Path) -> None:
     files = FullFiles(root)
-    async with store_on(root, files) as store, await store.open_upload() as upload:
+    async with store_on(root, files) as store, store.open_upload() as upload:
         await upload.write(BODIES[-1])
         files.full.add(os.fstat(upload._fd).st_ino)
         with suppress(StoreUnavailable):
             await store.publish_batch(ORDERS, batch_of(draft_of(b"body", MessageId("own"))))
 
         with pytest.raises(StoreUnavailable, match="quota"):
-            await upload.finish(None)
+            await upload.finish(b"", None)

@@ -35,7 +35,7 @@ from tests.support.stores import (
     store_on,
 )
 
-LARGE = 100_000
+LARGE = 600_000
 
 
 def open_files(store: Store) -> Counter[str]:
@@ -115,7 +115,7 @@ async def test_a_publish_that_is_cut_off_during_a_stall_seals_its_own_body(
         await asyncio.sleep(0)
     await asyncio.wait({cut_off})
 
-    async with await store.open_upload() as upload:
+    async with store.open_upload() as upload:
         await upload.write(b"b" * LARGE)
         gate.open()
         await first
@@ -224,9 +224,9 @@ async def _peek_at(store: Store) -> None:
 
 
 async def _upload(store: Store) -> None:
-    async with await store.open_upload() as upload:
+    async with store.open_upload() as upload:
         await upload.write(b"b" * LARGE)
-        await upload.finish(None)
+        await upload.finish(b"", None)
         raise AssertionError
 
 

@@ -52,9 +52,8 @@ async def publish_as(
     delay_ns = int(delay_seconds * SECOND_NS)
     if len(body) <= SMALL_BODY_BYTES:
         return await store.publish(queue, draft_of(body, message_id, delay_seconds))
-    async with await store.open_upload() as upload:
-        await upload.write(body)
-        draft = await upload.finish(None)
+    async with store.open_upload() as upload:
+        draft = await upload.finish(body, None)
         return await store.publish(queue, replace(draft, message_id=message_id, delay_ns=delay_ns))
 
 

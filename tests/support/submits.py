@@ -81,10 +81,10 @@ async def publish_as_asked(store: Store, queue: QueueName, draft: Draft) -> Publ
     without an own id together with others."""
     body = draft.body or b""
     if len(body) > SMALL_BODY_BYTES:
-        async with await store.open_upload() as upload:
+        async with store.open_upload() as upload:
             await upload.write(body[: len(body) // 2])
-            await upload.write(body[len(body) // 2 :])
-            uploaded = await upload.finish(draft.content_type, properties_of(body))
+            last = body[len(body) // 2 :]
+            uploaded = await upload.finish(last, draft.content_type, properties_of(body))
             return await store.publish(queue, replace(uploaded, delay_ns=draft.delay_ns))
     if draft.message_id is not None:
         return await store.publish(queue, draft)

@@ -18,8 +18,11 @@ from aiohttp.streams import StreamReader
 
 from tests.support.processes import Server, wait_until
 
-SMALL_BODY_BYTES = 65536
-"""Up to here a body is handled in memory, above it is streamed: every framing is tested on both."""
+SMALL_BODY_BYTES = 131_072
+"""Up to here a body is handled in memory, above it by a worker: every framing is tested on both."""
+
+PIECE_BYTES = 524_288
+"""A body with more bytes than these is streamed in such pieces."""
 
 WAIT_TEST_SECONDS = 5
 """Far less than anybody waits here: something woke the waiter, its time was not over."""

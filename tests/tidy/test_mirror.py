@@ -99,7 +99,7 @@ ELSEWHERE = {
     "sqs/signing/test_signatures.py": "mq_sqs/signing/signature_fields",
     "store/index/test_ready_queues.py": "mq/store/indexing",
     "store/test_maintenance.py": "mq/store/opening",
-    "store/test_open_files.py": "mq/store/bodies",
+    "store/test_open_files.py": "mq/store",
     "store/peeking/test_peek.py": "mq/store/peeking/peeked_message",
     "store/peeking/test_peek_hidden.py": "mq/spool/queue/hidden mq/store/index/hidden_index"
     " mq/store/index/hidden_window",

@@ -27,9 +27,8 @@ from mq.spool.message.seal import (
     TYPE_ATTRIBUTE,
     Seal,
     published_ns,
-    unless_unreadable,
 )
-from mq.spool.message.trailer import Content, read_long, split
+from mq.spool.message.trailer import Content, read_at_once, read_long
 
 NO_FD = -1
 
@@ -253,8 +252,7 @@ def _lock_and_check(files: Files, folder_fd: int, name: str, fd: int) -> Held | 
 
 def read_content(opened: Opened, files: Files) -> Content | None:
     """Return all of a small file; None if it fails its seal or cannot be read (a lasting EIO)."""
-    data = unless_unreadable(lambda: files.read(opened.fd, opened.status.st_size))
-    return None if data is None else split(opened.seal, data)
+    return read_at_once(files, opened.fd, opened.status.st_size, opened.seal)
 
 
 def fails_its_seal(opened: Opened, files: Files) -> bool:

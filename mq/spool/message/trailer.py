@@ -112,6 +112,13 @@ def read_properties(files: Files, fd: int, seal: Seal | None) -> Properties | No
     return None if trailer is None else unpack_trailer(seal, trailer)
 
 
+def read_at_once(files: Files, fd: int, length: int, seal: Seal | None) -> Content | None:
+    """Read a file of up to `length` bytes into memory. Returns None if it fails its seal or cannot
+    be read (a lasting EIO)."""
+    data = unless_unreadable(lambda: files.read(fd, length))
+    return None if data is None else split(seal, data)
+
+
 def read_long(files: Files, fd: int, seal: Seal) -> Properties | None:
     """Read the whole of a large file piece by piece. Returns its properties, or None if the file
     fails its seal or cannot be read (a lasting EIO)."""

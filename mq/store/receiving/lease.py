@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import structlog
 
-from mq.config import SMALL_BODY_BYTES
+from mq.config import CHUNK_BYTES, SMALL_BODY_BYTES
 from mq.disk.calls import CLOSE, SET_ATTRIBUTE, STAMP, Chain
 from mq.disk.file_work import FileCalls, FileWork
 from mq.disk.files import Files
@@ -30,7 +30,7 @@ from mq.spool.message.seal import (
     due_ns,
     round_up,
 )
-from mq.spool.message.trailer import read_long
+from mq.spool.message.trailer import read_at_once, read_long
 from mq.spool.trouble import find_moved_folder
 from mq.store.context import Workspace
 from mq.store.place import Place
@@ -239,14 +239,19 @@ def _set_aside(work: Workspace, folder: Folder, held: Held) -> None:
 
 def check_large(files: Files, taken: Sequence[Received]) -> list[Received | None]:
     """Read all of each body that is not in memory. Returns the messages with their properties, and
-    None for one that fails its seal. Blocking, for a worker."""
+    with their bodies as far as these have up to CHUNK_BYTES; None for one that fails its seal.
+    Blocking, for a worker."""
     return [_check(files, each) for each in taken]
 
 
 def _check(files: Files, received: Received) -> Received | None:
-    if received.body is not None or received.sealed is None:
+    fd, seal = received.fd, received.sealed
+    if received.body is not None or seal is None:
         return received
-    properties = read_long(files, received.fd, received.sealed)
+    if seal.file_length <= CHUNK_BYTES:
+        content = read_at_once(files, fd, received.file_length + 1, seal)
+        return content and received._replace(body=content.body, properties=content.properties)
+    properties = read_long(files, fd, seal)
     return None if properties is None else received._replace(properties=properties)
 
 

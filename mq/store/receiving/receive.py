@@ -141,7 +141,7 @@ def check_bodies(work: Workspace, taken: list[Received]) -> Operation[list[Recei
     except BaseException:
         give_back(work, good)
         raise
-    return drop_late(work, good)
+    return drop_late(work, [each.without_idle_file(work.files) for each in good])
 
 
 def close_all(work: Workspace, taken: Sequence[Received]) -> None:

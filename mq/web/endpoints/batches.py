@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from mq.config import MAX_BATCH_BYTES, SMALL_BODY_BYTES
+from mq.config import MAX_BATCH_BYTES, SMALL_TEXT_BYTES
 from mq.errors import InvalidRequest, UnsupportedMediaType
 from mq.lines.ndjson import MEDIA_TYPE
 from mq.store.publishing.publish import Published
@@ -24,12 +24,14 @@ async def publish_batch(store: Store, request: web.BaseRequest, target: Target) 
     refuse_together(target.parameters, "batch", "delay")
     _check_headers(request)
     body = await read_small_body(store, request, target.queue, _LIMIT, ids=())
-    if len(body) <= SMALL_BODY_BYTES:
+    if len(body) <= SMALL_TEXT_BYTES:
         entries = parse_batch(bytes(body), store.max_body_bytes)
         return _answer(await store.publish_batch(target.queue, entries))
-    async with read_large_body(store, request, body, _LIMIT) as upload, store.batch_slots:
-        entries = await upload.read_whole(lambda text: parse_batch(text, store.max_body_bytes))
-        return _answer(await store.publish_batch(target.queue, entries))
+    async with store.open_upload() as upload:
+        await upload.write(await read_large_body(upload, request, body, _LIMIT))
+        async with store.batch_slots:
+            entries = await upload.read_whole(lambda text: parse_batch(text, store.max_body_bytes))
+            return _answer(await store.publish_batch(target.queue, entries))
 
 
 def _check_headers(request: web.BaseRequest) -> None:

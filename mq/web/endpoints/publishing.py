@@ -46,8 +46,9 @@ async def publish(store: Store, request: web.BaseRequest, target: Target) -> Ans
         )
         published = await store.publish(target.queue, draft)
     else:
-        async with read_large_body(store, request, body, limit) as upload:
-            whole = await upload.finish(content_type, properties)
+        async with store.open_upload() as upload:
+            last = await read_large_body(upload, request, body, limit)
+            whole = await upload.finish(last, content_type, properties)
             draft = replace(whole, message_id=message_id, delay_ns=delay_ns)
             published = await store.publish(target.queue, draft)
     return answer_published(target.queue, published)

@@ -14,7 +14,7 @@ def body_of(token: str) -> bytes:
     """Mostly small; every twentieth is too large for the memory."""
     source = random.Random(token)
     size = (
-        70_000 + source.randrange(100_000) if source.randrange(20) == 0 else source.randrange(900)
+        140_000 + source.randrange(100_000) if source.randrange(20) == 0 else source.randrange(900)
     )
     return token.encode() + source.randbytes(size)
 

@@ -23,7 +23,7 @@ from tests.crash.enumeration.scene import Scene
 from tests.support.submits import QuickStore
 
 SIZES = [8, 10, 500, 5_000]
-LARGE = 70_000
+LARGE = 140_000
 MOST_SECONDS = 30
 
 

@@ -23,7 +23,7 @@ FOLDERS = ("new", "queues", "delay", "remove", "corrupt", "spark", "spark/claims
 _TIB = 1 << 40
 _ODD_TIMES = (-(1 << 31), -1, 0, 1, (1 << 31) - 1, 1 << 31, 4_102_444_800, (1 << 33) + 12345)
 _LONGEST_NAME = 255
-_ODD_LENGTHS = (0, 1, 6, 70_000, (1 << 31) - 1, 1 << 32, _TIB, 1 << 63, (1 << 64) - 1)
+_ODD_LENGTHS = (0, 1, 6, 140_000, (1 << 31) - 1, 1 << 32, _TIB, 1 << 63, (1 << 64) - 1)
 
 
 class Planter:
@@ -143,7 +143,7 @@ class Planter:
             self._random.randbytes(300),
             b"visibility=never\nmax-receives=-1\n" + self._random.randbytes(20),
             b'body\n{"x-meta-a":1}\n',
-            b"\0" * 70_000,
+            b"\0" * 140_000,
         ])  # fmt: skip
 
     def _set_attributes(self, path: bytes) -> None:

@@ -14,7 +14,7 @@ from tests.support.mqctl import Ctl, assert_refused, without_ours
 from tests.support.wire import Wire
 
 UNKNOWN = "00c0ffee00c0ffee"
-LARGE = os.urandom(100_000)
+LARGE = os.urandom(600_000)
 
 
 def send_and_receive(ctl: Ctl, queue: str) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from tests.support.processes import Server, wait_until
 from tests.support.wire import Wire
 
 UNKNOWN = "00c0ffee00c0ffee"
-LARGE = os.urandom(100_000)
+LARGE = os.urandom(600_000)
 
 
 @pytest.fixture

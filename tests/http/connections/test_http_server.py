@@ -205,7 +205,7 @@ def test_pipelined_requests_are_answered_in_order(wire: Wire, queue: str) -> Non
 
 
 def test_pipelined_large_bodies_are_answered_in_order(wire: Wire, queue: str) -> None:
-    bodies = [bytes([number]) * 100_000 for number in range(4)]
+    bodies = [bytes([number]) * 600_000 for number in range(4)]
     wire.send(*(request_bytes("POST", f"/{queue}/messages", body) for body in bodies))
     wire.send(request_bytes("GET", f"/{queue}/messages") * 4)
 

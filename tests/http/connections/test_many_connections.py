@@ -94,7 +94,7 @@ def test_whoever_connects_files_keep_their_descriptors(
     connect_many(server, 400, clients)
     statuses = [
         wire.request("POST", f"/{queue}/messages", b"b" * size).status
-        for size in (10, 100_000)
+        for size in (10, 600_000)
         for _ in range(20)
     ]
 

@@ -262,7 +262,7 @@ async def test_draining_waits_for_a_request_whose_handler_has_not_run_yet(root: 
 
 async def test_what_is_handed_over_to_nobody_is_given_back(root: Path) -> None:
     async with site_on(root) as site:
-        await site.ask("POST", "/orders/messages", b"x" * 100_000)
+        await site.ask("POST", "/orders/messages", b"x" * 600_000)
         received = await site.store.receive(ORDERS, 100)
         assert received is not None
         reader, writer = await site.connect()

@@ -16,7 +16,7 @@ def test_messages_go_as_they_are_and_take_their_old_place(
     wire: Wire, queue: str, source: str
 ) -> None:
     order = [(wire.publish(name), name) for name in (source, queue, source, queue, source)]
-    typed = wire.publish(source, b"b" * 100_000, content_type="text/x")
+    typed = wire.publish(source, b"b" * 600_000, content_type="text/x")
     older = wire.request("GET", f"/{source}/messages?peek&id={order[0][0]}").headers
 
     assert moved(move(wire, queue, source)) == 4
@@ -24,7 +24,7 @@ def test_messages_go_as_they_are_and_take_their_old_place(
     taken = [wire.receive(queue) for _ in range(6)]
     assert [each.headers["x-message-id"] for each in taken] == [*(i for i, _ in order), typed]
     assert taken[0].headers["x-published-at"] == older["x-published-at"]
-    assert (taken[5].body, taken[5].headers["content-type"]) == (b"b" * 100_000, "text/x")
+    assert (taken[5].body, taken[5].headers["content-type"]) == (b"b" * 600_000, "text/x")
     assert wire.count(source) == (0, 0)
     assert move(wire, queue, source).json() == {"moved": 0}
 

@@ -58,7 +58,7 @@ def test_a_queue_that_is_missing_or_the_same(wire: Wire, queue: str) -> None:
     assert wire.count(queue) == (1, 0)
 
 
-@pytest.mark.parametrize("size", [1, 100_000])
+@pytest.mark.parametrize("size", [1, 600_000])
 def test_a_body_is_refused_and_not_published(
     wire: Wire, queue: str, source: str, size: int
 ) -> None:

@@ -10,7 +10,7 @@ from tests.support.batches import answer_lines, send_lines
 from tests.support.wire import Wire, WireAnswer, assert_problem, request_bytes
 
 MOST = 3
-LARGE = b"b" * 100_000
+LARGE = b"b" * 600_000
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ def strict(strict_server: Server, connect: Callable[[Server], Wire]) -> Wire:
     return connect(strict_server)
 
 
-@pytest.mark.parametrize("size", [4, 100_000])
+@pytest.mark.parametrize("size", [4, 600_000])
 @pytest.mark.parametrize("guarded", [False, True])
 def test_a_consumer_that_always_releases_gets_there_too(
     strict: Wire, size: int, guarded: bool

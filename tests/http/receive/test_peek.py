@@ -14,7 +14,7 @@ from tests.support.peeks import ids_behind, peek, tree
 from tests.support.processes import Server
 from tests.support.wire import Wire, assert_problem
 
-LARGE = os.urandom(100_000)
+LARGE = os.urandom(600_000)
 
 
 @pytest.mark.parametrize("body", [b"", b"body", LARGE], ids=["empty", "small", "large"])
@@ -139,7 +139,7 @@ def test_peek_passes_over_what_is_no_message(
     assert [wire.receive(queue).headers["x-message-id"] for _ in range(3)] == ids
 
 
-@pytest.mark.parametrize("size", [10, 100_000])
+@pytest.mark.parametrize("size", [10, 600_000])
 def test_peek_tells_of_damage_and_leaves_it_there(
     server: Server, wire: Wire, queue: str, size: int
 ) -> None:

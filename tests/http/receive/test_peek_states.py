@@ -14,7 +14,7 @@ from tests.support.processes import Server
 from tests.support.token_files import make_token_file
 from tests.support.wire import Wire, assert_problem, take
 
-LARGE = os.urandom(100_000)
+LARGE = os.urandom(600_000)
 READER, WRITER = "reader-kT3vVt9xkq3mP2sYw8LrBg", "writer-8wYs2Pm3qkx9tVv3TkgBrL"
 
 
@@ -121,7 +121,7 @@ def test_looking_changes_nothing_on_disk(server: Server, wire: Wire, queue: str)
     assert tree(server.root) == before
 
 
-@pytest.mark.parametrize("size", [10, 100_000])
+@pytest.mark.parametrize("size", [10, 600_000])
 def test_damage_is_shown(server: Server, wire: Wire, queue: str, size: int) -> None:
     message_id = delayed(wire, queue, b"b" * size)
     path = server.root / "delay" / f"{queue}:{message_id}"

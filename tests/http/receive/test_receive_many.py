@@ -24,7 +24,7 @@ from tests.support.wire import (
     wait_until_closed,
 )
 
-LARGE = os.urandom(100_000)
+LARGE = os.urandom(600_000)
 
 
 def receive(wire: Wire, queue: str, limit: int, more: str = "") -> WireAnswer:
@@ -32,7 +32,7 @@ def receive(wire: Wire, queue: str, limit: int, more: str = "") -> WireAnswer:
 
 
 def test_max_takes_that_many_in_order_each_under_a_lease(wire: Wire, queue: str) -> None:
-    bodies = [b"", "zw\xf6lf\r\n\x00\u2028".encode(), b"\xff\xfe", LARGE, b"l" * 100_000, b"six"]
+    bodies = [b"", "zw\xf6lf\r\n\x00\u2028".encode(), b"\xff\xfe", LARGE, b"l" * 600_000, b"six"]
     ids = [wire.publish(queue, body, content_type="text/x") for body in bodies]
 
     lines = lines_of(receive(wire, queue, 5))
@@ -106,7 +106,7 @@ def test_max_with_wait_answers_as_soon_as_there_is_one(
     assert [line["id"] for line in lines_of(waiter.answer())] == [message_id]
 
 
-@pytest.mark.parametrize("size", [4, 100_000])
+@pytest.mark.parametrize("size", [4, 600_000])
 def test_damaged_messages_are_left_out(server: Server, wire: Wire, queue: str, size: int) -> None:
     ids = [wire.publish(queue, b"b" * size) for _ in range(4)]
     for damaged in ids[:2]:

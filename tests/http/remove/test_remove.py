@@ -23,7 +23,7 @@ def remove(wire: Wire, queue: str, taken: WireAnswer, **headers: str) -> WireAns
     return wire.remove(queue, taken.headers["x-message-id"], **headers)
 
 
-@pytest.mark.parametrize("size", [0, 4, 100_000])
+@pytest.mark.parametrize("size", [0, 4, 600_000])
 def test_a_leased_message_is_removed(wire: Wire, server: Server, queue: str, size: int) -> None:
     taken = take(wire, queue, size)
 

@@ -18,7 +18,14 @@ from mq.properties import MAX_STORED_PROPERTIES_BYTES
 from mq.spool.folders import Spool
 from mq.spool.message.held import Held, fails_its_seal, hold, read_content
 from mq.spool.message.seal import Seal
-from mq.spool.message.trailer import pack_trailer, read_properties, split, unpack_trailer
+from mq.spool.message.trailer import (
+    Content,
+    pack_trailer,
+    read_at_once,
+    read_properties,
+    split,
+    unpack_trailer,
+)
 from tests.support.faults import WatchedFiles
 from tests.support.messages import sealed_with, write_message
 
@@ -84,7 +91,9 @@ def test_every_bit_of_body_and_trailer_is_under_the_seal(spool: Spool) -> None:
 
     for each in damaged:
         assert split(seal, each) is None, each
+        assert _read_at_once(spool, each, seal) is None, each
         assert _is_damaged(spool, each, seal), each
+    assert _read_at_once(spool, data, seal) == (b"body", PROPERTIES)
     assert not _is_damaged(spool, data, seal)
 
 
@@ -111,9 +120,14 @@ def test_a_trailer_that_cannot_be_read_is_damage_and_another_error_passes(spool:
         assert read_properties(files, held.fd, seal) == PROPERTIES
         files.fail("read", times=2)
         assert read_properties(files, held.fd, seal) is None
+        files.fail("read", times=2)
+        assert read_at_once(files, held.fd, len(data), seal) is None
         files.fail("read", code=errno.ESTALE)
         with pytest.raises(OSError, match="Stale"):
             read_properties(files, held.fd, seal)
+        files.fail("read", code=errno.ESTALE)
+        with pytest.raises(OSError, match="Stale"):
+            read_at_once(files, held.fd, len(data), seal)
 
 
 def test_a_message_without_a_seal_is_all_body(spool: Spool) -> None:
@@ -134,6 +148,11 @@ def _hold(spool: Spool, data: bytes, seal: Seal | None) -> Held:
     held = hold(spool.files, spool.fd(Folder.QUEUES), "orders/1")
     assert isinstance(held, Held)
     return held
+
+
+def _read_at_once(spool: Spool, data: bytes, seal: Seal) -> Content | None:
+    with _hold(spool, data, seal) as held:
+        return read_at_once(spool.files, held.fd, 1000, seal)
 
 
 def _is_damaged(spool: Spool, data: bytes, seal: Seal) -> bool:

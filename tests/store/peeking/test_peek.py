@@ -18,7 +18,7 @@ from mq.store.store import Store
 from tests.support.faults import WatchedFiles
 from tests.support.stores import LONG_SECONDS, ORDERS, publish, publish_as, store_on
 
-LARGE = 100_000
+LARGE = 600_000
 
 
 @pytest.mark.parametrize("code", [errno.EACCES, errno.EIO, errno.ESTALE])

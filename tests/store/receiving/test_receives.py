@@ -68,10 +68,10 @@ async def test_any_number_of_damaged_large_messages_cost_themselves_alone(
 ) -> None:
     async with store_on(root) as store:
         for _ in range(6):
-            await publish(store, bytes(70_000))
+            await publish(store, bytes(600_000))
         for message in orders.iterdir():
-            message.write_bytes(os.urandom(70_000))
-        whole = await publish(store, bytes(70_000))
+            message.write_bytes(os.urandom(600_000))
+        whole = await publish(store, bytes(600_000))
 
         assert (await receive(store)).message_id == whole
 
@@ -82,7 +82,7 @@ async def test_lease_that_the_check_of_a_large_body_outlasted_is_not_answered(
     """Another receiver may have the message by now, as after the barrier."""
     files = WatchedFiles()
     async with store_on(root, files) as store:
-        message_id = await publish(store, bytes(70_000))
+        message_id = await publish(store, bytes(600_000))
         gate = files.hold_back("read")
         receiving = asyncio.create_task(store.receive(ORDERS, 0.2))
         await gate.reached()
