@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import chain, count
 
 from mq.commit.operation import Operation
 from mq.disk.calls import CLOSE, CODE, Chain, Outcome, run
@@ -23,15 +24,12 @@ from mq.store.holding import work_once_unlocked
 from mq.store.patience import Patience, with_message
 from mq.store.removing.remove import (
     ABSENT,
-    ORDER,
     has_one_name,
     places,
     remove_other_names,
     unsynced_absence,
     unsynced_removal,
 )
-
-_ORDER = (*ORDER, Folder.REMOVE)
 
 _DELAY, _REMOVE = Folder.DELAY, Folder.REMOVE
 
@@ -74,8 +72,8 @@ class LeasedRemover:
         MessageNotFound, LeaseMismatch, OSError."""
         work = self._work
         work.hold_queue(asked[0])
-        chain = holding(work.spool.fd(_DELAY), file_name(*asked[:2]))
-        opened = yield FileCalls(work.files, chain)
+        calls = holding(work.spool.fd(_DELAY), file_name(*asked[:2]))
+        opened = yield FileCalls(work.files, calls)
         return (yield from self._move_opened(asked, opened))
 
     def remove_together(self, asked: Sequence[UnderLease]) -> list[Folder | Exception | None]:
@@ -155,8 +153,8 @@ class LeasedRemover:
         """Do what `remove` does, wherever the message is. `found` is what is in `delay`, where it
         is looked for first."""
         work, (queue, message_id, leases) = self._work, asked
-        target = file_name(queue, message_id)
-        for source, name in places(queue, message_id, _ORDER):
+        target, other_lease = file_name(queue, message_id), False
+        for source, name in chain(places(queue, message_id), _removed(work, target)):
             held = found or (yield from open_held(work.spool, source, name))
             found = None
             if held is Lost.BUSY:
@@ -165,18 +163,32 @@ class LeasedRemover:
                 continue
             with held:
                 if held.lease not in leases:
-                    raise LeaseMismatch(
-                        f"message {message_id} of queue {queue} does not have that lease: the "
-                        "lease ran out and another receiver has the message, or it was released; "
-                        "do not remove it"
-                    )
+                    other_lease = True
+                    if source is _REMOVE:
+                        continue
+                    break
                 if source is _REMOVE:
                     return source
                 if (yield from _move_held(work, source, held, target)):
                     work.ready.discard(queue, message_id)
                     remove_other_names(work, queue, message_id, held.status.st_ino)
                     return source
+        if other_lease:
+            raise LeaseMismatch(
+                f"message {message_id} of queue {queue} does not have that lease: the lease ran "
+                "out and another receiver has the message, or it was released; do not remove it"
+            )
         raise not_there(work, no_message(queue, message_id))
+
+
+def _removed(work: Workspace, target: str) -> Iterator[tuple[Folder, str]]:
+    """Yield where removed messages of that name may be: one that found the name taken, as after a
+    move from another queue, has a number behind it."""
+    for number in count(1):
+        name = target if number == 1 else f"{target}~{number}"
+        yield _REMOVE, name
+        if not work.spool.exists(_REMOVE, name):
+            return
 
 
 def _move_held(work: Workspace, source: Folder, held: Held, target: str) -> FileWork[bool]:

@@ -246,3 +246,21 @@ def test_a_message_that_is_replaced_after_it_was_opened_is_not_removed(root: Pat
         assert isinstance(outcome, tuple)
         assert outcome[0] is LeaseMismatch
     assert delay(root).exists()
+
+
+def test_removal_of_what_was_removed_under_another_name_is_repeated(root: Path) -> None:
+    """The name in `remove` was taken, as after a move from another queue."""
+    removed = root / "remove" / f"{ORDERS}:{ONE}"
+    with workspace_on(root, ORDERS, lambda: 10**18) as work:
+        leased(removed, OTHER)
+        plain(root)
+
+        for _ in range(2):
+            assert play(of_one(work))[1] is None
+        assert not delay(root).exists()
+        assert removed.with_name(f"{removed.name}~2").exists()
+
+        removed.with_name(f"{removed.name}~2").unlink()
+        _, outcome = play(of_one(work))
+        assert isinstance(outcome, tuple)
+        assert outcome[0] is LeaseMismatch
