@@ -203,3 +203,20 @@ def test_a_screen_reader_is_told_what_the_keys_choose(browser: Browser, server: 
     assert chosen.text.startswith("second")
     assert chosen.get_attribute("role") == "option"
     assert browser.find("#messages").get_attribute("aria-activedescendant") == "message-1"
+
+
+def test_a_screen_reader_is_told_what_a_question_is_about(
+    browser: Browser, writable: Server
+) -> None:
+    fill(writable, orders=[b"1"])
+    browser.open(page_of(writable, "orders"))
+    browser.wait_for(lambda: bodies(browser) == ["1"])
+
+    press(browser, "#actions", "Purge")
+    assert browser.find("#confirm").accessible_name == "Purge"
+    browser.press(ESCAPE)
+    press(browser, "#actions", "Move all")
+    assert browser.find("#move").accessible_name == "Move all"
+    browser.press(ESCAPE)
+    browser.find("body").send_keys("?")
+    assert browser.find("#help").accessible_name == "Keys"
