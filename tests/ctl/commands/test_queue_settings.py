@@ -26,7 +26,8 @@ def test_settings_are_set_and_shown_and_taken_back(ctl: Ctl, server: Server, que
 
 @pytest.mark.parametrize(
     ("change", "detail"),
-    [("visibility", "NAME=VALUE"), ("colour=red", "colour"), ("ttl=never", "ttl='never'"),
+    [("visibility", "write visibility=VALUE"), ("more", "write paused=true"),
+     ("colour=red", "colour"), ("ttl=never", "ttl='never'"),
      ("ttl=1e9", "ttl"), ("=1", "unknown setting ''")],
 )  # fmt: skip
 def test_a_wrong_change_is_a_usage_error(ctl: Ctl, queue: str, change: str, detail: str) -> None:
