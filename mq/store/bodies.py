@@ -9,7 +9,6 @@ import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from operator import attrgetter
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import aiofiles.threadpool
@@ -46,12 +45,7 @@ class _Stream:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._running is not None and not self._running.done():
             self._running.add_done_callback(self._close)
         else:

@@ -9,7 +9,7 @@ import sys
 import termios
 import tty
 from collections.abc import Sequence
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Self
 
 _ENTER = "\x1b[?1049h\x1b[?25l"
@@ -38,12 +38,7 @@ class LiveScreen:
         self._take()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for number in (signal.SIGWINCH, signal.SIGTERM, signal.SIGTSTP):
             signal.signal(number, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)

@@ -12,7 +12,6 @@ import os
 import stat
 from contextlib import ExitStack, suppress
 from enum import Enum
-from types import TracebackType
 from typing import NamedTuple, Self
 
 from mq.disk.files import Files
@@ -69,12 +68,7 @@ class Opened:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
