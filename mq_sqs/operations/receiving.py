@@ -81,22 +81,9 @@ async def _receive(operations: Operations, call: SqsCall, queue: QueueName) -> _
         if known is not None:
             return known
     seconds = visibility if hidden_seconds else _UNTIL_SHOWN_SECONDS
-    share = call.exits.enter_context(operations.store.answer_memory.share())
-    keeper = operations.keeper_of(queue)
-    poll = LongPoll(wait)
-    receiving = keeper.receive_many(queue, limit, seconds, poll, share)
-    if wait:
-        found = await unless_client_leaves(call.request, receiving, poll.end)
-    else:
-        found = await receiving
-    call.received.extend(found or ())
+    call.received.extend(await _take(operations, call, queue, limit, seconds=seconds, wait=wait))
     if not hidden_seconds:
-        await asyncio.gather(
-            *(
-                keeper.change_visibility(queue, each.message_id, each.lease, 0)
-                for each in call.received
-            )
-        )
+        await _show_again(operations, queue, call.received)
     bodies = await _read_bodies(operations, call.received)
     if attempt_id is not None:
         operations.fifo.attempts.keep(queue, attempt_id, tuple(call.received), bodies)
@@ -116,6 +103,33 @@ async def _receive_again(
     if is_renewed and operations.fifo.attempts.find(queue, attempt_id) is attempt:
         return attempt.received, attempt.bodies
     return None
+
+
+async def _take(
+    operations: Operations,
+    call: SqsCall,
+    queue: QueueName,
+    limit: int,
+    *,
+    seconds: float | None,
+    wait: int,
+) -> Sequence[Received]:
+    """Receive messages. One who waits for them and leaves takes none."""
+    share = call.exits.enter_context(operations.store.answer_memory.share())
+    poll = LongPoll(wait)
+    receiving = operations.keeper_of(queue).receive_many(queue, limit, seconds, poll, share)
+    if wait:
+        return await unless_client_leaves(call.request, receiving, poll.end) or ()
+    return await receiving
+
+
+async def _show_again(
+    operations: Operations, queue: QueueName, received: Sequence[Received]
+) -> None:
+    keeper = operations.keeper_of(queue)
+    await asyncio.gather(
+        *(keeper.change_visibility(queue, each.message_id, each.lease, 0) for each in received)
+    )
 
 
 async def _read_bodies(operations: Operations, received: Sequence[Received]) -> list[bytes]:
@@ -145,21 +159,26 @@ def _message(
             found["MessageAttributes"] = chosen
             found["MD5OfMessageAttributes"] = md5_of(chosen)
     if asked:
-        values = {name: tell(received) for name, tell in _SYSTEM.items()}
-        values = {**values, "SenderId": addressing.account}
-        sent = system_of(received.properties)
-        values |= {name: sent[name] for name in _SENT if name in sent}
-        if received.burial is not None:
-            values["DeadLetterQueueSourceArn"] = addressing.arn_of(received.burial.queue)
-            if DEDUPLICATION_ID in values:
-                # Those of the queue that it died in say nothing here.
-                values[DEDUPLICATION_ID] = str(received.message_id)
-        if is_fifo(received.queue):
-            values[SEQUENCE_NUMBER] = sequence_number(received.message_id)
+        values = _system_attributes(received, addressing)
         shown = {name: value for name, value in values.items() if "All" in asked or name in asked}
         if shown:
             found["Attributes"] = shown
     return found
+
+
+def _system_attributes(received: Received, addressing: Addressing) -> dict[str, str]:
+    values = {name: tell(received) for name, tell in _SYSTEM.items()}
+    values["SenderId"] = addressing.account
+    sent = system_of(received.properties)
+    values |= {name: sent[name] for name in _SENT if name in sent}
+    if received.burial is not None:
+        values["DeadLetterQueueSourceArn"] = addressing.arn_of(received.burial.queue)
+        if DEDUPLICATION_ID in values:
+            # Those of the queue that it died in say nothing here.
+            values[DEDUPLICATION_ID] = str(received.message_id)
+    if is_fifo(received.queue):
+        values[SEQUENCE_NUMBER] = sequence_number(received.message_id)
+    return values
 
 
 def _text_of(body: bytes) -> str:
