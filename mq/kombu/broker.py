@@ -63,31 +63,8 @@ class MqOptions(NamedTuple):
 def read_options(given: Mapping[str, Any]) -> MqOptions:
     """Read the transport options. Raises ValueError for an option that MQ cannot fulfil, and logs
     one that it does not know."""
-    for name in given:
-        if name in _REFUSED:
-            raise ValueError(f"transport option {name}: {_REFUSED[name]}")
-        if name not in OPTIONS | _OF_KOMBU:
-            log.warning(
-                "transport option %s has no effect with MQ; it knows %s",
-                name, ", ".join(sorted(OPTIONS)),
-            )  # fmt: skip
-    visibility = _seconds(given, "visibility_timeout", None)
-    if visibility is not None and visibility < _SHORTEST_VISIBILITY_SECONDS:
-        raise ValueError(
-            f"transport option visibility_timeout={visibility:g}: give at least "
-            f"{_SHORTEST_VISIBILITY_SECONDS:g} second; leases are renewed while tasks run"
-        )
-    if visibility is not None and visibility > MAX_VISIBILITY_SECONDS:
-        raise ValueError(
-            f"transport option visibility_timeout={visibility:g}: give up to "
-            f"{MAX_VISIBILITY_SECONDS} seconds"
-        )
-    wait = _seconds(given, "wait_time_seconds", None)
-    if wait is not None and not 0 < wait <= MAX_WAIT_SECONDS:
-        raise ValueError(
-            f"transport option wait_time_seconds={wait:g}: give more than 0, up to "
-            f"{MAX_WAIT_SECONDS:g} seconds"
-        )
+    _require_known(given)
+    visibility, wait = _visibility_seconds(given), _wait_seconds(given)
     timeout = _seconds(given, "timeout_seconds", CLIENT_TIMEOUT_SECONDS)
     retry = _seconds(given, "retry_seconds", CLIENT_RETRY_SECONDS)
     assert timeout is not None
@@ -96,6 +73,42 @@ def read_options(given: Mapping[str, Any]) -> MqOptions:
         visibility, wait, given.get("token"), given.get("token_file"), given.get("ca_file"),
         timeout, retry,
     )  # fmt: skip
+
+
+def _require_known(given: Mapping[str, Any]) -> None:
+    for name in given:
+        if name in _REFUSED:
+            raise ValueError(f"transport option {name}: {_REFUSED[name]}")
+        if name not in OPTIONS | _OF_KOMBU:
+            log.warning(
+                "transport option %s has no effect with MQ; it knows %s",
+                name, ", ".join(sorted(OPTIONS)),
+            )  # fmt: skip
+
+
+def _visibility_seconds(given: Mapping[str, Any]) -> float | None:
+    seconds = _seconds(given, "visibility_timeout", None)
+    if seconds is not None and seconds < _SHORTEST_VISIBILITY_SECONDS:
+        raise ValueError(
+            f"transport option visibility_timeout={seconds:g}: give at least "
+            f"{_SHORTEST_VISIBILITY_SECONDS:g} second; leases are renewed while tasks run"
+        )
+    if seconds is not None and seconds > MAX_VISIBILITY_SECONDS:
+        raise ValueError(
+            f"transport option visibility_timeout={seconds:g}: give up to "
+            f"{MAX_VISIBILITY_SECONDS} seconds"
+        )
+    return seconds
+
+
+def _wait_seconds(given: Mapping[str, Any]) -> float | None:
+    seconds = _seconds(given, "wait_time_seconds", None)
+    if seconds is not None and not 0 < seconds <= MAX_WAIT_SECONDS:
+        raise ValueError(
+            f"transport option wait_time_seconds={seconds:g}: give more than 0, up to "
+            f"{MAX_WAIT_SECONDS:g} seconds"
+        )
+    return seconds
 
 
 def address_of(client: Any) -> BrokerAddress:

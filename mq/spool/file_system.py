@@ -100,18 +100,22 @@ def _warnings_of(spool: Spool, kind: str, is_ordered: bool) -> Iterator[str]:
             "copy that again before a server opens it, because leases are written into the files"
         )
     if is_of_network(kind):
+        yield from _warnings_of_network(spool, kind)
+
+
+def _warnings_of_network(spool: Spool, kind: str) -> Iterator[str]:
+    yield (
+        f"one machine alone cannot tell whether locks on {kind} reach the others; before another "
+        "one works on this root, try them (docs/storage.md, Locks between machines)"
+    )
+    now_ns = time.time_ns()
+    ahead_ns = file_system_ns(spool.files, spool.fd(Folder.NEW), now_ns) - now_ns
+    if ahead_ns > _AHEAD_NS:
         yield (
-            f"one machine alone cannot tell whether locks on {kind} reach the others; before "
-            "another one works on this root, try them (docs/storage.md, Locks between machines)"
+            f"the clock of this {kind} is {ahead_ns / SECOND_NS:.0f} seconds ahead of this "
+            "machine's: messages are hidden for that long at least, whatever lease or delay is "
+            "asked for; set both clocks, with NTP for example"
         )
-        now_ns = time.time_ns()
-        ahead_ns = file_system_ns(spool.files, spool.fd(Folder.NEW), now_ns) - now_ns
-        if ahead_ns > _AHEAD_NS:
-            yield (
-                f"the clock of this {kind} is {ahead_ns / SECOND_NS:.0f} seconds ahead of this "
-                "machine's: messages are hidden for that long at least, whatever lease or delay is "
-                "asked for; set both clocks, with NTP for example"
-            )
 
 
 def _temporary_folder_of(root: Path) -> str | None:

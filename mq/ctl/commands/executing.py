@@ -82,11 +82,7 @@ def execute(
     if flags.root is not None:
         raise click.UsageError("exec waits for messages and renews leases: it needs a server; "
                                "use --url")  # fmt: skip
-    if which(command[0]) is None:
-        if which(command[0], os.F_OK) is not None:
-            raise click.UsageError(f"{command[0]!r} is not executable")
-        hint = "; write -- sh -c and then a line of the shell" if " " in command[0] else ""
-        raise click.UsageError(f"there is no command {command[0]!r}{hint}")
+    _require_command(command[0])
     from mq.client.blocking.worker import Worker
     from mq.client.errors import ClientError
     from mq.ctl.ways.connect import failure_of, open_session
@@ -108,6 +104,14 @@ def execute(
         counts = runner.counts()
         if has_ended or any(counts.values()):
             display.say(flags.as_json, {"queue": queue, **counts}, _counts_text(counts))
+
+
+def _require_command(command: str) -> None:
+    if which(command) is None:
+        if which(command, os.F_OK) is not None:
+            raise click.UsageError(f"{command!r} is not executable")
+        hint = "; write -- sh -c and then a line of the shell" if " " in command else ""
+        raise click.UsageError(f"there is no command {command!r}{hint}")
 
 
 def _counts_text(counts: Mapping[str, int]) -> str:

@@ -79,15 +79,15 @@ class RootAccess:
         self._opened.callback(runner.close)
         return runner
 
-    def list_queues(self) -> list[QueueCounts]:
-        with _disk_errors():
-            return count_queues(self._spool)
-
     @cached_property
     def _removals(self) -> Removals:
         removals = Removals(self._spool)
         self._opened.callback(removals.close)
         return removals
+
+    def list_queues(self) -> list[QueueCounts]:
+        with _disk_errors():
+            return count_queues(self._spool)
 
     def passed(self) -> dict[str, Passed]:
         with _disk_errors():
