@@ -161,8 +161,8 @@ class CommitterThread:
             self._gathering.wait(self._arrivals.waiting)
 
     def go_on_with(self, taken: list[Submitted]) -> None:
-        """Go on with a round that has landed or with these operations, and see to what has failed
-        in it, or in a round of the event loop."""
+        """Go on with a round that has landed, or with these operations. Then see to what has
+        failed, also in a round of the event loop."""
         if not taken and self._pipelined.has_landed():
             self._pipelined.land()
         elif not self.has_failed():

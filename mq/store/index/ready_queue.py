@@ -129,8 +129,9 @@ class ReadyQueue:
         operations that took it."""
         return self._being_taken.pop(message_id, False)
 
-    def is_being_taken(self, message_id: str) -> bool:
-        """Return whether a message is being taken, of whose arrival an event has just told."""
+    def note_arrival_if_taken(self, message_id: str) -> bool:
+        """Note that an event told of a message's arrival, if an operation is taking that message.
+        Returns whether one is."""
         if message_id not in self._being_taken:
             return False
         self._being_taken[message_id] = True

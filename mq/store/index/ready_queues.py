@@ -1,8 +1,8 @@
 """What waits in each queue: a cache of the folders, in the order of publication.
 
 The server adds what it delivers, file system events tell of what others do, and a listing finds
-what both missed. An entry that is there no more costs a receive one failed open. So none lists a
-folder, and no message is out of reach.
+what both missed. An entry whose message is gone costs a receive one failed open. So a receive need
+not list a folder, and no message is out of reach.
 
 Used by the committer alone.
 """
@@ -163,7 +163,7 @@ class ReadyQueues:
         for name in names:
             if name in ready:
                 ready.is_there(name)
-            elif not ready.is_being_taken(name) and is_message_id(name):
+            elif not ready.note_arrival_if_taken(name) and is_message_id(name):
                 self._came(queue, ready, name)
 
     def _forget_if_replaced(self, queue: QueueName) -> None:

@@ -118,8 +118,8 @@ def _make_durable(
 
 
 def _refuse_foreign(work: Workspace, queue: QueueName) -> None:
-    """Raise StoreUnavailable if something that is not a queue has the queue's name, or nothing any
-    more: another process has deleted the queue."""
+    """Raise StoreUnavailable if something that is not a queue has the queue's name, or if another
+    process has just deleted the queue."""
     try:
         work.require_queue(queue)
     except QueueNotFound:
