@@ -67,9 +67,14 @@ class NetworkFiles(Files):
     def rename(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
         """Move as `Files` does. If the file was at `source` and is at `target` now, it was moved:
         by this call, or by another process that made the same move meanwhile."""
+        with self._moving(source_fd, source, target_fd, target):
+            self.rename_once(source_fd, source, target_fd, target)
+
+    @contextmanager
+    def _moving(self, source_fd: int, source: str, target_fd: int, target: str) -> Iterator[None]:
         inode = self._known_inode_of(source_fd, source)
         try:
-            self.rename_once(source_fd, source, target_fd, target)
+            yield
         except (FileNotFoundError, FileExistsError):
             is_there = self._inode_of(target_fd, target) == inode
             if not is_there or self._inode_of(source_fd, source) is not None:
@@ -88,7 +93,7 @@ class NetworkFiles(Files):
     def _without_flags(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
         there = self._inode_of(target_fd, target)
         if there is None:
-            return self.replace(source_fd, source, target_fd, target)
+            return super().replace(source_fd, source, target_fd, target)
         if there != self.status_of(source_fd, source).st_ino:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), source, None, target)
         self.unlink(source_fd, source)  # Two names of one file: a move that stopped half-way.
@@ -120,23 +125,20 @@ class NetworkFiles(Files):
         """Return the inode of a name as this host knows it, which mostly costs no request. A name
         leads to one file as long as it exists, so the inode is right even if the file is gone by
         now."""
-        try:
+        with suppress(FileNotFoundError):
             return super().status_of(folder_fd, name).st_ino
-        except FileNotFoundError:
-            return self.status_of(folder_fd, name).st_ino
+        return self.status_of(folder_fd, name).st_ino
 
     def _inode_of(self, folder_fd: int, name: str) -> int | None:
-        try:
+        with suppress(FileNotFoundError):
             return self.status_of(folder_fd, name).st_ino
-        except FileNotFoundError:
-            return None
+        return None
 
     def open_message(self, folder_fd: int, name: str) -> int:
-        try:
+        with suppress(FileNotFoundError):
             return super().open_message(folder_fd, name)
-        except FileNotFoundError:
-            self.status_of(folder_fd, name)
-            return super().open_message(folder_fd, name)
+        self.status_of(folder_fd, name)
+        return super().open_message(folder_fd, name)
 
     def open_unnamed(self, folder_fd: int, mode: int) -> int:
         try:
@@ -153,7 +155,8 @@ class NetworkFiles(Files):
                 raise
 
     def replace(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
-        with self._changing(source_fd, target_fd):
+        moving = self._moving(source_fd, source, target_fd, target)
+        with moving, self._changing(source_fd, target_fd):
             super().replace(source_fd, source, target_fd, target)
 
     def unlink(self, folder_fd: int, name: str) -> None:
@@ -186,10 +189,7 @@ class NetworkFiles(Files):
         return self._take(fd, super().lock_shared, share_byte)
 
     def _take(
-        self,
-        fd: int,
-        lock_file: Callable[[int], bool],
-        lock_byte: Callable[[int, int], bool],
+        self, fd: int, lock_file: Callable[[int], bool], lock_byte: Callable[[int, int], bool]
     ) -> bool:
         status = os.fstat(fd)
         if not stat.S_ISDIR(status.st_mode):

@@ -239,7 +239,12 @@ def test_other_changes_of_names_whose_replies_were_lost_are_recognised(
     tmp_path: Path, folder: int, is_plain: bool
 ) -> None:
     files = LossyFiles(tmp_path, is_plain)
+    (tmp_path / "two").write_text("two")
 
+    files.replace(folder, "two", folder, "one")
+    assert (tmp_path / "one").read_text() == "two"
+    with pytest.raises(FileNotFoundError):
+        files.replace(folder, "two", folder, "one")
     files.make_folder(folder, "made", 0o700)
     files.make_folder(None, str(tmp_path / "also made"), 0o700)
     files.unlink(folder, "one")

@@ -137,6 +137,10 @@ class _LosingFiles(Files):
         super().rename_once(source_fd, source, target_fd, target)
         self._lose(errno.ENOENT)
 
+    def replace(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
+        super().replace(source_fd, source, target_fd, target)
+        self._lose(errno.ENOENT)
+
     def unlink(self, folder_fd: int, name: str) -> None:
         super().unlink(folder_fd, name)
         self._lose(errno.ENOENT)
