@@ -22,6 +22,7 @@ from mq.web.answers import Answer, Response
 from mq.web.bodies import BodyLimit, read_large_body, read_small_body
 from mq.web.connections.presence import send_if_half_closed
 from mq.web.connections.quick_connection import raise_handed_over, start_of
+from mq.web.connections.strangers import end_if_unknown, note_known
 from mq.web.durations import OTHER, Durations
 from mq.web.origin_policy import OriginPolicy
 from mq.web.parameters import path_and_query
@@ -103,7 +104,7 @@ class Gateway:
         operation = OTHER
         async with AsyncExitStack() as exits:
             try:
-                asked, token = await self._read(http, exits)
+                asked, token = await self._meet(http, exits)
                 found = dialect.operation_of(asked)
                 if found not in HANDLERS and found not in REFUSED:
                     raise SQSError(
@@ -127,6 +128,20 @@ class Gateway:
         seconds = perf_counter() - started
         self._durations.add(operation, dialect.name, response.status, seconds)
         return response
+
+    async def _meet(
+        self, http: web.BaseRequest, exits: AsyncExitStack
+    ) -> tuple[SqsRequest, KnownToken | None]:
+        """Do as `_read` does. A client that is not known is refused once on its connection."""
+        try:
+            asked, token = await self._read(http, exits)
+        except (MQError, SQSError):
+            if self._signatures is not None:
+                end_if_unknown(http)
+            raise
+        if token is not None:
+            note_known(http)
+        return asked, token
 
     async def _read(
         self, http: web.BaseRequest, exits: AsyncExitStack

@@ -107,6 +107,7 @@ class QuickCalls:
             return False
         if begun is None:
             return False
+        connection.is_known = True
 
         def end(result: object, error: BaseException | None) -> None:
             try:

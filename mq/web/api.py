@@ -12,6 +12,7 @@ from mq.names import parse_queue_name
 from mq.store.store import Store
 from mq.web.answers import OUR_HEADERS, ROOT_ID, HttpHandler, Response
 from mq.web.connections.quick_connection import raise_handed_over, start_of
+from mq.web.connections.strangers import end_if_unknown, note_known
 from mq.web.durations import Durations
 from mq.web.origin_policy import OriginPolicy
 from mq.web.parameters import Target, path_and_query, read_parameters
@@ -83,11 +84,19 @@ async def _answer(
     request: web.BaseRequest,
     found: Found | None,
 ) -> Response:
-    origins.check(request)
-    origins.check_target(request)
     # This comes before anything is looked at: a request without a token learns nothing about what
     # exists.
-    token = None if tokens is None else tokens.authenticate(request)
+    token = None
+    try:
+        origins.check(request)
+        origins.check_target(request)
+        if tokens is not None:
+            token = tokens.authenticate(request)
+            note_known(request)
+    except MQError:
+        if tokens is not None:
+            end_if_unknown(request)
+        raise
     if found is None:
         return problem_response(
             UNKNOWN_PATH,

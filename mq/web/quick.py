@@ -145,7 +145,9 @@ class QuickWay:
         """Raise MQError for a request that may not be answered."""
         self._origins.check(request)
         if self._tokens is not None:
-            self._tokens.authenticate(request).require(Scope.WRITE, request.head.queue)
+            token = self._tokens.authenticate(request)
+            request.connection.is_known = True
+            token.require(Scope.WRITE, request.head.queue)
 
     def _begin(self, request: _Request, body: bytes) -> None:
         """Do what the request asks for. From here on this way answers it, or hands it over."""

@@ -214,6 +214,7 @@ def test_tokens_hold_as_on_the_main_port(
         assert wire.request("GET", "/").status == 200
         assert_problem(wire.request("GET", "/events"), 401, "unauthorized")
         assert_problem(wire.request("GET", "/api/orders"), 401, "unauthorized")
+    with closing(Wire(server.admin_port)) as wire:
         assert_problem(wire.request("PUT", "/api/orders", authorization=reader), 403, "forbidden")
         assert wire.request("PUT", "/api/orders", authorization=writer).status == 201
         assert wire.request("GET", "/api/orders", authorization=reader).status == 200

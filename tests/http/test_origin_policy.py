@@ -264,10 +264,10 @@ def test_a_page_is_refused_before_its_token_is_looked_at(
     start_server: StartServer, connect: Connect, tmp_path: Path
 ) -> None:
     tokens = make_token_file(tmp_path, "till read,write,admin * kT3vVt9xkq3mP2sYw8LrBg")
-    wire = connect(start_server(f"--token-file={tokens}"))
+    server = start_server(f"--token-file={tokens}")
 
     for more in ({}, {"authorization": "Bearer kT3vVt9xkq3mP2sYw8LrBg"}):
-        answer = ask(wire, "GET", "/orders", origin="https://evil.example", **more)
+        answer = ask(connect(server), "GET", "/orders", origin="https://evil.example", **more)
         assert_problem(answer, 403, "foreign-page")
 
 

@@ -167,10 +167,10 @@ def test_a_hash_of_a_short_token_lets_nobody_in(
         message = start("mq", f"--root={tmp_path / 'root'}", f"--token-file={path}")[1]
         assert "SHA-256 of an empty text" in message
         return
-    wire = connect(start_server(f"--token-file={path}"))
+    server = start_server(f"--token-file={path}")
 
     for value in (f"Bearer {secret}", "Bearer ", "Bearer"):
-        assert_unauthorized(wire.request("GET", "/orders", authorization=value))
+        assert_unauthorized(connect(server).request("GET", "/orders", authorization=value))
 
 
 @pytest.mark.parametrize("scheme", ["bearer", "BEARER", "Bearer "])

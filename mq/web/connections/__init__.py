@@ -5,7 +5,7 @@
 body, `last_chunks` keeps the trailers of one out of the next request, `head_timer` is the time for
 a head, `known_heads` are heads that were parsed before. `handshakes` come before a connection over
 TLS, and `lingering` is its end. `presence` says whether a client is still there, `unread` whether
-it reads its answers.
+it reads its answers, `strangers` what ends with the refusal of one that is not known.
 
 What a request asks for belongs in `mq.web`, where a server listens in `mq.daemon`.
 """

@@ -63,6 +63,7 @@ class Connection(web.RequestHandler):
         "_is_broken",
         "body_timeout_seconds",
         "is_admitted",
+        "is_known",
         "own_transport",
         "unread",
         "when_lost",
@@ -72,7 +73,7 @@ class Connection(web.RequestHandler):
         super().__init__(*arguments, **settings)
         self._acceptor = cast("Acceptor", self._manager)
         self.when_lost: Callable[[], object] | None = None
-        self.is_admitted = False
+        self.is_admitted = self.is_known = False
         self.body_timeout_seconds = limits.body_timeout_seconds
         self._head_timer = HeadTimer(self._loop, limits.header_timeout_seconds)
         self._framing = Framing()
@@ -216,6 +217,12 @@ class Connection(web.RequestHandler):
         if body is not None and not body.is_eof():
             self._framing.break_body(reason)
         self._lingering_time = 0.0
+
+    def drop_rest(self, reason: str) -> None:
+        """Take nothing after the request under way, not even what has come, and keep none of it."""
+        self.break_off(reason)
+        self._messages.clear()
+        self._parser, self._framing = new_parser(self), Framing()
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Return True to keep the connection after the client has ended its direction. What it has

@@ -53,12 +53,12 @@ def send_until_it_blocks(wire: Wire, data: bytes) -> None:
     wire.socket.settimeout(10)
 
 
-def test_answers_without_a_token_that_nobody_reads_end_the_connection(
+def test_small_answers_that_nobody_reads_end_the_connection(
     impatient_server: Server, connect: Connect
 ) -> None:
     wires = [narrow(impatient_server) for _ in range(3)]
     for wire in wires:
-        send_until_it_blocks(wire, request_bytes("GET", "/orders") * 100)
+        send_until_it_blocks(wire, request_bytes("GET", "/orders", **KNOWN) * 100)
 
     for wire in wires:
         wait_until(lambda: not server_end(impatient_server, wire.local_port).is_open, 60)
