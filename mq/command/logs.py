@@ -17,17 +17,20 @@ _MAX_REPORTED = 10_000
 
 
 class Once:
-    """Passes each name on once for each reason, up to a limit. A problem that is found at every
-    look is news only the first time."""
+    """Passes each name on once for each reason, up to a limit, of which it tells. A problem that is
+    found at every look is news only the first time."""
 
     def __init__(self, report: Callable[[str, str], None]) -> None:
         self._report = report
         self._reported: set[tuple[str, str]] = set()
 
     def __call__(self, name: str, why: str) -> None:
-        if (name, why) not in self._reported and len(self._reported) < _MAX_REPORTED:
-            self._reported.add((name, why))
-            self._report(name, why)
+        if (name, why) in self._reported or len(self._reported) == _MAX_REPORTED:
+            return
+        self._reported.add((name, why))
+        self._report(name, why)
+        if len(self._reported) == _MAX_REPORTED:
+            self._report("any other", f"{_MAX_REPORTED} were logged: no more until a restart")
 
 
 def report_left(name: str, why: str) -> None:

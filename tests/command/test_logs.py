@@ -151,3 +151,16 @@ def test_what_is_wrong_with_a_file_is_news_again_if_it_is_something_else() -> No
         report("orders:1", why)
 
     assert told == [("orders:1", "no folder"), ("orders:1", "read-only")]
+
+
+def test_a_log_that_is_silent_from_now_on_says_so() -> None:
+    told: list[tuple[str, str]] = []
+    report = Once(lambda name, why: told.append((name, why)))
+
+    for number in range(10_002):
+        report(f"orders:{number}", "no folder")
+
+    assert told[-2:] == [
+        ("orders:9999", "no folder"),
+        ("any other", "10000 were logged: no more until a restart"),
+    ]
