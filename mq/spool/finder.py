@@ -78,10 +78,10 @@ class Finder:
         heads, dead = stage
         paths = heads(message_id) if callable(heads) else (head + message_id for head in heads)
         for path in self._existing(paths):
-            if dead is None or self._died(path, dead):
+            if dead is None or self._died_here(path, dead):
                 yield path
 
-    def _died(self, path: str, dead: QueueName) -> bool:
+    def _died_here(self, path: str, dead: QueueName) -> bool:
         """Return whether a message in the queue `dead` says that it came from this queue. Others
         may be there too: they were published there, or died in a third queue. In QUEUE.dead, which
         by default takes the dead letters of QUEUE only, a message that says nothing counts too."""

@@ -63,7 +63,7 @@ class ReadyQueue:
     def restore(self, key: str) -> bool:
         """Put back what was taken out, and tell nobody. Returns False if it is there already."""
         message_id = id_of_key(key)
-        self.is_there(message_id)
+        self.note_there(message_id)
         if message_id in self._keys:
             return False
         self._keys[message_id] = key
@@ -72,7 +72,7 @@ class ReadyQueue:
             self.follower.came(key)
         return True
 
-    def is_there(self, message_id: str) -> None:
+    def note_there(self, message_id: str) -> None:
         """Note that a message is in the folder, whatever a listing that is under way has found."""
         if self._there_while_listing is not None:
             self._there_while_listing.add(message_id)

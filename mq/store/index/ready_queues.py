@@ -162,7 +162,7 @@ class ReadyQueues:
     def _take_in(self, queue: QueueName, ready: ReadyQueue, names: Sequence[str]) -> None:
         for name in names:
             if name in ready:
-                ready.is_there(name)
+                ready.note_there(name)
             elif not ready.note_arrival_if_taken(name) and is_message_id(name):
                 self._came(queue, ready, name)
 
