@@ -14,6 +14,9 @@ MOST_LOOSE_MODULES = 8
 NEEDS_A_MAP = 7
 """From this many modules on, a folder's docstring names each of them."""
 
+OURS = r"(?:pyspark_)?mq\w*"
+"""The name of a package."""
+
 ROOMS = sorted({path.parent for path in package_files()})
 
 
@@ -48,8 +51,9 @@ def test_what_tests_share_has_a_map_of_just_what_is_there() -> None:
     assert sorted(named_in(support)) == modules_in(support)
 
 
-def test_few_modules_lie_outside_of_the_folders() -> None:
-    assert len(modules_in(REPOSITORY / "mq")) <= MOST_LOOSE_MODULES
+@pytest.mark.parametrize("package", ["mq", "pyspark_mq"])
+def test_few_modules_lie_outside_of_the_folders(package: str) -> None:
+    assert len(modules_in(REPOSITORY / package)) <= MOST_LOOSE_MODULES
 
 
 def test_each_folder_has_a_text() -> None:
@@ -60,8 +64,8 @@ def test_each_folder_has_a_text() -> None:
 
 def test_the_table_of_what_happens_names_what_is_there() -> None:
     cells = [where for _, where in read_table("CONTRIBUTING.md", "## Where things happen")]
-    modules = {name for cell in cells for name in re.findall(r"\bmq\w*(?:\.\w+)+", cell)}
-    functions = {found for cell in cells for found in re.findall(r"(\w+) in (mq[\w.]+)", cell)}
+    modules = {name for cell in cells for name in re.findall(rf"\b{OURS}(?:\.\w+)+", cell)}
+    functions = {found for cell in cells for found in re.findall(rf"(\w+) in ({OURS}[\w.]+)", cell)}
 
     assert [name for name in sorted(modules) if not path_of(name).exists()] == []
     assert [
