@@ -14,6 +14,7 @@ from mq.commit.operation import Submitted
 from mq.disk.files import Files
 from mq.errors import LeaseMismatch, MessageNotFound, QueueNotFound, StoreUnavailable
 from mq.names import MessageId, QueueName
+from mq.store import patience
 from mq.store.joint import MAX_TOGETHER
 from mq.store.receiving.received_message import Received
 from mq.store.removing.remove_many import Removal
@@ -50,6 +51,22 @@ def bare(each: Received) -> Removal:
 def submitted(monkeypatch: pytest.MonkeyPatch) -> list[Submitted]:
     """The operations of removals."""
     return note_operations(monkeypatch, "remove", "remove_leased", "remove_each")
+
+
+@pytest.mark.parametrize("others", [0, 1])
+async def test_who_removes_the_same_message_keeps_its_lock_from_nobody(
+    root: Path, monkeypatch: pytest.MonkeyPatch, others: int
+) -> None:
+    monkeypatch.setattr(patience, "BUSY_WAIT_SECONDS", 0.0)
+    async with store_on(root) as store:
+        same, *rest = await received(store, 1 + others)
+        wrong = same.queue, same.message_id, frozenset({same.lease + 1})
+
+        found = await remove(store, *([leased(same)] * 9), *map(leased, rest), *([wrong] * 3))
+
+        assert found[: 9 + others] == [None] * (9 + others)
+        assert [type(each) for each in found[9 + others :]] == [LeaseMismatch] * 3
+        assert store._work.counts.of(ORDERS).removed == 1 + others
 
 
 async def test_they_are_one_operation(root: Path, submitted: list[Submitted]) -> None:
