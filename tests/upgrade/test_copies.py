@@ -275,3 +275,20 @@ async def test_copy_knows_the_ids_of_producers_though_its_queues_are_new(root: P
 
         for each in (dead, purged, alive):
             assert (await publish_as(restored, b"body", message_id=each)).is_duplicate
+
+
+async def test_copy_knows_the_id_of_what_was_leased_then(root: Path) -> None:
+    """Its mtime is the end of its lease, which is later than the copy."""
+    own, target, graveyard = MessageId("own"), root.with_name("copy"), QueueName("orders.dead")
+    async with store_on(root) as store:
+        await store.create_queue(graveyard)
+        await publish_as(store, b"body", message_id=own)
+        await receive(store)
+    target.mkdir(0o700)
+    for each in ("delay", "format", "new", "queues", "remove"):
+        _copy(root / each, target / each)
+
+    async with store_on(target) as restored:
+        await restored.move_by_id(Moving(ORDERS, graveyard, "max-receives"), [own])
+
+        assert (await publish_as(restored, b"body", message_id=own)).is_duplicate

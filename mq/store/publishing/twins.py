@@ -22,6 +22,7 @@ from mq.spool.locks import lock_names
 from mq.spool.message.held import Held, Lost, Sum, fails_its_seal, may_be_message, seal_at, seal_of
 from mq.spool.message.in_use import try_locks
 from mq.spool.queue.queue_birth import queue_made_ns
+from mq.spool.root_format import FORMAT_FILE
 from mq.spool.sets import hold_set
 from mq.spool.spark.claims import ARCHIVE
 from mq.store.context import Workspace
@@ -148,7 +149,17 @@ def _is_of_an_older_queue(spool: Spool, queue: QueueName, path: str) -> bool:
     # A copy was made after it was written, or after its queue was.
     if own_ns is not None and own_ns > min(status.st_mtime_ns, made_ns):
         return False
-    return (status.st_mtime_ns if seal is None else seal.published_ns) < made_ns
+    published_ns = status.st_mtime_ns if seal is None else seal.published_ns
+    # The mtime of what was hidden when it was copied may be later.
+    return published_ns < made_ns and not _was_copied_after(spool, published_ns)
+
+
+def _was_copied_after(spool: Spool, time_ns: int) -> bool:
+    """Return whether the root is a copy that was made after that time: then its file `format` was
+    made after it was written."""
+    path = f"{spool.root}/{FORMAT_FILE}"
+    made_ns = birth_ns(path)
+    return made_ns is not None and max(time_ns, os.stat(path).st_mtime_ns) < made_ns
 
 
 def _open(spool: Spool, path: str) -> int | None:
