@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from tests.support.gateways import ACCOUNT, client_of, make_url, name_of
@@ -47,6 +49,26 @@ def test_making_a_queue_again_gives_the_same_one_unless_attributes_differ(sqs: A
     sqs.create_queue(QueueName=name, Attributes={"DelaySeconds": "5", "VisibilityTimeout": "30"})
     with pytest.raises(sqs.exceptions.QueueNameExists, match="DelaySeconds"):
         sqs.create_queue(QueueName=name, Attributes={"DelaySeconds": "6"})
+
+
+def test_of_those_who_make_a_queue_together_with_other_attributes_one_does(
+    gateway: Server,
+) -> None:
+    sqs, name = client_of(gateway, config=Config(max_pool_connections=20)), new_name()
+
+    def make(delay: int) -> str:
+        try:
+            sqs.create_queue(QueueName=name, Attributes={"DelaySeconds": str(delay)})
+        except sqs.exceptions.QueueNameExists:
+            return "exists"
+        return str(delay)
+
+    with ThreadPoolExecutor(20) as threads:
+        told = list(threads.map(make, range(20)))
+
+    [made] = [each for each in told if each != "exists"]
+    url = sqs.get_queue_url(QueueName=name)["QueueUrl"]
+    assert attributes_of(sqs, url, "DelaySeconds") == {"DelaySeconds": made}
 
 
 def test_a_queue_of_the_root_is_taken_over_and_keeps_its_settings(

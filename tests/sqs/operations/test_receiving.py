@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError
 from tests.support.gateways import client_of, make_url, name_of
 from tests.support.messages import write_message
 from tests.support.processes import Process, Server
-from tests.support.wire import Wire
+from tests.support.wire import Wire, request_bytes
 
 SYSTEM = {"SenderId", "SentTimestamp", "ApproximateReceiveCount",
           "ApproximateFirstReceiveTimestamp"}  # fmt: skip
@@ -118,6 +118,19 @@ def test_a_long_poll_gets_what_is_sent_meanwhile(gateway: Server, sqs: Any, by: 
     poll.join(10)
 
     assert [each["Body"] for each in found] == ["a"]
+
+
+def test_a_long_poll_ends_when_its_queue_is_deleted(gateway: Server, sqs: Any, url: str) -> None:
+    with closing(Wire(gateway.port)) as wire:
+        body = json.dumps({"QueueUrl": url, "WaitTimeSeconds": 20}).encode()
+        target = {"x_amz_target": "AmazonSQS.ReceiveMessage"}
+        wire.send(request_bytes("POST", "/", body, **target))
+        sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["ApproximateNumberOfMessages"])
+
+        sqs.delete_queue(QueueUrl=url)
+
+        answer = wire.answer("POST")
+    assert (answer.status, answer.json()["__type"]) == (400, "com.amazonaws.sqs#QueueDoesNotExist")
 
 
 @pytest.mark.parametrize("is_deleted", [False, True])
