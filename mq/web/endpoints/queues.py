@@ -47,6 +47,12 @@ async def describe_queue(store: Store, request: web.BaseRequest, target: Target)
 
 
 async def delete_queue(store: Store, request: web.BaseRequest, target: Target) -> web.Response:
+    if "If-Match" in request.headers:
+        # A client that sends a lease means one message, and not all of them.
+        raise InvalidRequest(
+            "header If-Match: a queue has no lease; remove a message with DELETE "
+            f"/{target.queue}/messages/ID"
+        )
     if "purge" in target.parameters:
         return await _purge(store, target)
     await store.delete_queue(target.queue)

@@ -22,6 +22,18 @@ def test_a_deleted_queue_is_gone_for_every_endpoint(wire: Wire, queue: str) -> N
         assert_problem(again, 404, "queue-not-found", queue)
 
 
+@pytest.mark.parametrize("query", ["", "?purge"])
+def test_a_lease_is_not_for_a_queue(wire: Wire, queue: str, query: str) -> None:
+    """Its sender means a message, and has lost its id."""
+    wire.publish(queue)
+    lease = wire.receive(queue).headers["etag"]
+
+    answer = wire.request("DELETE", f"/{queue}{query}", if_match=lease)
+
+    assert_problem(answer, 400, "invalid-request", "If-Match")
+    assert wire.count(queue) == (0, 1)
+
+
 def test_deleting_takes_ready_and_leased_messages_along(
     wire: Wire, server: Server, queue: str
 ) -> None:
