@@ -8,6 +8,7 @@ tokens; without `--admin-write` only what changes nothing.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -27,6 +28,7 @@ from mq.store.counts import QueueActivity
 from mq.store.health import StoreHealth
 from mq.store.survey import QueueSurvey
 from mq.web.answers import OUR_HEADERS, ROOT_ID, HttpHandler, Response
+from mq.web.connections.presence import unless_client_leaves
 from mq.web.durations import Durations
 from mq.web.origin_policy import OriginPolicy
 from mq.web.problems import (
@@ -143,13 +145,19 @@ class Admin:
         response = web.StreamResponse(headers=_EVENT_STREAM)
         await response.prepare(request)
         if request.method == "GET":
-            async with aclosing(self._live.events()) as events:
-                async for event in events:
-                    if not self._may_read(request):
-                        break  # The token was taken away.
-                    await response.write(event)
+            # A look may hang, and a viewer that leaves meanwhile must not keep its place. One that
+            # closed looks like one that closed its own direction, until something is sent to it.
+            watching = asyncio.create_task(self._pass_on(request, response))
+            await unless_client_leaves(request, watching, watching.cancel)
         response.force_close()
         return response
+
+    async def _pass_on(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
+        async with aclosing(self._live.events()) as events:
+            async for event in events:
+                if not self._may_read(request):
+                    break  # The token was taken away.
+                await response.write(event)
 
     async def _look(self) -> Look:
         """Look at all queues once. Raises OSError."""

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -143,3 +144,30 @@ async def test_a_defect_is_counted_as_500(root: Path, monkeypatch: pytest.Monkey
             "mq_http_request_duration_seconds_count", route="/{queue}", method="GET", code="500"
         )
         assert count == 1
+
+
+class HangingHealth:
+    """The health of a store whose root cannot be looked at, as on a file server that is away."""
+
+    async def survey(self) -> None:
+        await asyncio.Event().wait()
+
+
+async def test_a_viewer_that_leaves_while_a_look_hangs_keeps_no_place() -> None:
+    admin = Admin(None, Durations())
+    admin.health = cast(Any, HangingHealth())
+    async with listening(HttpServer(admin.handle)) as there:
+        reader, writer = await asyncio.open_connection("127.0.0.1", there.port)
+        writer.write(b"GET /events HTTP/1.1\r\nHost: mq\r\n\r\n")
+        assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
+
+        async def are_watching() -> int:
+            return admin._live._viewers
+
+        await eventually(are_watching)
+        writer.close()
+
+        async def has_left() -> bool:
+            return not await are_watching()
+
+        await eventually(has_left)

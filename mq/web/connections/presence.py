@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from aiohttp import web
 
@@ -22,7 +22,7 @@ _LOOK_SECONDS = 0.005
 
 
 async def unless_client_leaves(
-    request: web.BaseRequest, work: Coroutine[Any, Any, T], hurry: Callable[[], object]
+    request: web.BaseRequest, work: Awaitable[T], hurry: Callable[[], object]
 ) -> T | None:
     """Return what `work` returns. If the client leaves before that, `work` is cancelled and None is
     returned. `hurry` is called if the client has only closed its own direction."""
