@@ -21,7 +21,7 @@ from mq.ids import order_key
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, queue_path
 from mq.spool.disk_errors import FAULTS_OF_ONE_MESSAGE
-from mq.spool.message.burial import DEAD_ATTRIBUTE, change_burial
+from mq.spool.message.burial import DEAD_ATTRIBUTE, burial_of, change_burial
 from mq.spool.message.held import Held, Lost, hold_in
 from mq.spool.message.seal import NO_LEASE
 from mq.store.context import Workspace, refuse_fifo
@@ -39,11 +39,12 @@ MOVES_AT_ONCE = 32
 class Moving(NamedTuple):
     """The two queues of a move. With a `reason` the messages are dead letters in the target, and
     say where they came from and why; it is text that a header can carry
-    (`mq.names.is_dead_reason`)."""
+    (`mq.names.is_dead_reason`). With `died_in` only dead letters of that queue are moved."""
 
     source: QueueName
     target: QueueName
     reason: str | None = None
+    died_in: QueueName | None = None
 
 
 class MovedMessages(NamedTuple):
@@ -109,6 +110,10 @@ def try_move(
                 work.report(f"{Folder.QUEUES}/{name}", held.value)
             return held
         with held:
+            if moving.died_in is not None:
+                burial = burial_of(work.files, held.fd, moving.source)
+                if burial is None or burial.queue != moving.died_in:
+                    return Lost.GONE  # Another one has its id by now.
             return move_message(
                 work, moving, place_in(Folder.QUEUES, moving.source, message_id), held
             )

@@ -59,7 +59,7 @@ def redrive(
     for home, ids in homes.items():
         for start in range(0, len(ids), MOVES_AT_ONCE):
             some = ids[start : start + MOVES_AT_ONCE]
-            yield from _move_home(work, Moving(source, home), some, redriven)
+            yield from _move_home(work, Moving(source, home, died_in=home), some, redriven)
     return redriven
 
 

@@ -16,11 +16,13 @@ from mq.commit.operation import Operation
 from mq.config import ServerConfig
 from mq.errors import LeaseMismatch, MQError, StoreUnavailable
 from mq.names import MessageId, QueueName, file_name
+from mq.spool.message.burial import DEAD_ATTRIBUTE, MAX_RECEIVES_REASON, Burial
 from mq.spool.root import open_root
 from mq.store.by_id import Guard, release
 from mq.store.context import Workspace
 from mq.store.moving.move import Moving
 from mq.store.moving.move_many import move_by_id
+from mq.store.moving.redrive import Redriven, redrive
 from mq.store.receiving.receive import receive
 from mq.store.removing.remove import remove
 from mq.store.removing.remove_under_lease import remove_leased
@@ -128,3 +130,25 @@ def test_a_removal_whose_message_was_removed_beside_another_takes_no_third(
 
     assert two.second() == two.left == [two.leased]
     assert os.path.exists(two.root / "remove" / f"{file_name(ORDERS, OWN)}~2")
+
+
+def test_a_redrive_takes_no_dead_letter_of_another_queue_that_has_the_id_by_now(
+    two: TwoQueues,
+) -> None:
+    """Between its look and its move the dead letter is removed, and the other one dies."""
+    dead = two.root / "queues" / THIRD / OWN
+    two.leased.unlink()
+    write_message(dead, b"dead", seal=seal_of(b"dead"))
+    os.setxattr(dead, DEAD_ATTRIBUTE, Burial(ORDERS, MAX_RECEIVES_REASON).pack())
+
+    def let_the_other_one_die(*_: object) -> None:
+        two.one.files.before.clear()
+        other, dying = two.other, Moving(OTHER, THIRD, MAX_RECEIVES_REASON)
+        other.run(remove(other.work, THIRD, OWN))
+        assert other.run(move_by_id(other.work, dying, [OWN], None)) == [None]
+
+    two.one.files.before["open_message"] = let_the_other_one_die
+    redriven = two.one.run(redrive(two.one.work, THIRD, 1, frozenset()))
+
+    assert two.second() == [dead]
+    assert redriven == Redriven([], [OWN], [], [])
