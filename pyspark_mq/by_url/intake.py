@@ -5,7 +5,8 @@
 
 A message is removed at the server under the lease it was fetched with. If another receiver has it
 by then, the answer is 412 and it leaves the staging; so exactly one of the two has it. What a crash
-leaves in `delay` is asked about again before anything else is fetched.
+leaves in `delay` is asked about again before anything else is fetched, unless a power cut has torn
+it: that was not removed, and is dropped.
 
 404 says that it was removed and reaped: by this source, before the crash. It is kept, because
 nothing may be lost. It comes twice only if its lease ran out before the removal and another
@@ -28,7 +29,7 @@ from mq.disk.file_work import FileWork, do_together
 from mq.disk.files import Files
 from mq.lifecycle import Folder
 from mq.names import QueueName, file_name, parse_file_name, parse_message_id, queue_path
-from mq.spool.message.held import Lost, seal_at
+from mq.spool.message.held import Lost, look_at
 from mq.spool.message.opening import move_held, open_held
 from mq.spool.message.seal import Seal, sealing
 from mq.spool.message.trailer import pack_trailer, sealed
@@ -171,21 +172,28 @@ class Intake:
     def settle(self) -> int:
         """Decide about the messages that an earlier call, or another driver, has left in `delay`.
         Returns how many became Spark's. Raises ClientError; the rest is then for the next call."""
-        return sum(self._remove(queue, leases) for queue, leases in self._staged().items())
+        taken = 0
+        for (queue, is_whole), leases in self._staged().items():
+            if is_whole:
+                taken += self._remove(queue, leases)
+            else:
+                # The power went before it was synced, so the server still has it.
+                self.decide(queue, leases, leases.keys())
+        return taken
 
-    def _staged(self) -> dict[QueueName, dict[str, str]]:
-        """Return the lease of each message in `delay`, by queue."""
-        found: dict[QueueName, dict[str, str]] = {}
+    def _staged(self) -> dict[tuple[QueueName, bool], dict[str, str]]:
+        """Return the lease of each message in `delay`, by queue and by whether it is whole."""
+        found: dict[tuple[QueueName, bool], dict[str, str]] = {}
         for name in self._spool.names(Folder.DELAY):
             parsed = parse_file_name(name)
-            if parsed is None:
+            opened = None if parsed is None else look_at(self._spool, Folder.DELAY, name)
+            if parsed is None or opened is None:
                 continue
-            try:
-                seal = seal_at(self._spool, Folder.DELAY, name)
-            except FileNotFoundError:
-                continue
+            with opened:
+                seal, is_whole = opened.seal, opened.is_as_long_as_sealed()
             if seal is not None:
-                found.setdefault(parsed[0], {})[parsed[1]] = f"{seal.lease:016x}"
+                leases = found.setdefault((parsed[0], is_whole), {})
+                leases[parsed[1]] = f"{seal.lease:016x}"
         return found
 
     def _remove(self, queue: QueueName, leases: dict[str, str]) -> int:
