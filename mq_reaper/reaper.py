@@ -50,6 +50,10 @@ _FIFO_NS = DEDUPLICATION_SECONDS * SECOND_NS
 _MAX_DEPTH = 1
 """How deep the parts of a batch lie in its folder."""
 
+FILES_BETWEEN_LOOKS = 50
+"""After this many the reaper looks whether their folder was moved away. On a network file system a
+batch takes seconds."""
+
 _FAULTS_OF_ONE_FILE = FAULTS_OF_ONE_MESSAGE | {
     errno.ENOTEMPTY,
     errno.ENOTDIR,
@@ -232,16 +236,19 @@ class Reaper:
         while batch := list(islice(names, self._config.batch_files)):
             started = time.monotonic()
             self._sync()
-            if not is_in_place():
+            if not self._unlink(folder, batch, is_in_place):
                 return
-            self._unlink(folder, batch)
             if len(batch) == self._config.batch_files:
                 time.sleep(self._config.pause_seconds)
             self._pass.unlinking_seconds += time.monotonic() - started
 
-    def _unlink(self, folder: int, batch: list[str]) -> None:
+    def _unlink(self, folder: int, batch: list[str], is_in_place: Callable[[], bool]) -> bool:
+        """Unlink a batch. Returns False, with what is left of it, if its folder was moved away."""
         self._pass.batches += 1
-        for name, code in zip(batch, try_locks(self._files, folder, batch), strict=True):
+        codes = try_locks(self._files, folder, batch)
+        for number, (name, code) in enumerate(zip(batch, codes, strict=True)):
+            if number % FILES_BETWEEN_LOOKS == 0 and not is_in_place():
+                return False
             if code == errno.EWOULDBLOCK:
                 self._pass.kept += 1
                 continue
@@ -255,6 +262,7 @@ class Reaper:
                 continue
             except OSError as error:
                 self._leave(name, error)
+        return True
 
     def _leave(self, name: str, error: OSError) -> None:
         """Leave a file until the next pass, which comes sooner if the error concerns the disk."""

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from mq.config import ReaperConfig
 from mq.errors import CommandFailed
-from mq_reaper.reaper import Reaper
+from mq_reaper.reaper import FILES_BETWEEN_LOOKS, Reaper
 from tests.support.faults import WatchedFiles
 from tests.support.messages import names_in, write_message
 
@@ -54,6 +54,26 @@ def test_folder_of_a_deleted_queue_that_is_put_back_keeps_the_rest(
 
     assert len(names_in(back / below)) == 5 - BATCH
     assert logs == []
+
+
+@pytest.mark.parametrize("below", [".", "0"])
+def test_folder_that_is_put_back_during_a_large_batch_keeps_most(
+    removed: Path, files: WatchedFiles, below: str
+) -> None:
+    folder, back = removed / "orders:.0123", removed.parent / "orders"
+    (folder / below).mkdir(parents=True, exist_ok=True)
+    for number in range(FILES_BETWEEN_LOOKS + 5):
+        (folder / below / f"{number}").touch()
+
+    def move(*_: object) -> None:
+        del files.before["unlink"]
+        folder.rename(back)
+
+    files.before["unlink"] = move
+    with closing(Reaper(ReaperConfig(removed), files)) as reaper:
+        assert reaper.reap() == FILES_BETWEEN_LOOKS
+
+    assert len(names_in(back / below)) == 5
 
 
 def test_folder_of_removed_messages_keeps_the_rest(
