@@ -17,6 +17,10 @@ BUSY_WAIT_SECONDS = 0.05
 OWN_ID_WAIT_SECONDS = 10.0
 """How long a publish waits for another one of the same id before it answers 503."""
 
+LEAST_TRIES = 10
+"""An operation tries this often at least: on a busy machine all its time may go by between two
+tries."""
+
 _SHORT_PAUSE_SECONDS = (0.002, 0.002)
 _OWN_ID_PAUSE_SECONDS = (0.001, 0.05)
 """The first and the longest pause between two tries."""
@@ -29,11 +33,13 @@ class Patience:
         self._deadline = time.monotonic() + seconds
         self._pause, self._longest = pauses
         self._complaint = complaint
+        self._tries = 0
 
     def pause(self) -> Pause:
         """Return the pause before the operation's next try. Raises StoreUnavailable when its time
         is over."""
-        if time.monotonic() > self._deadline:
+        self._tries += 1
+        if time.monotonic() > self._deadline and self._tries >= LEAST_TRIES:
             raise StoreUnavailable(self._complaint)
         seconds = self._pause * random.uniform(0.5, 1)
         self._pause = min(2 * self._pause, self._longest)

@@ -56,8 +56,7 @@ ELSEWHERE = {
     "fsck/test_strays.py": "mq/fsck/tree mq/fsck/walk",
     "http/publish/test_batch.py": "mq/web/endpoints/batch_lines mq/web/endpoints/batches",
     "http/publish/test_move.py": "mq/web/burials mq/web/endpoints/moving",
-    "http/publish/test_own_ids.py": "mq/store/publishing/own_id mq/store/publishing/twins"
-    " mq/store/patience",
+    "http/publish/test_own_ids.py": "mq/store/publishing/own_id mq/store/publishing/twins",
     "http/publish/test_publish.py": "mq/web/endpoints/publishing mq/store/free_space",
     "http/queues": "mq/web/endpoints/queues",
     "http/receive/test_peek.py": "mq/web/endpoints/peeking",

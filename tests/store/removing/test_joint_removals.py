@@ -58,6 +58,7 @@ async def test_who_removes_the_same_message_keeps_its_lock_from_nobody(
     root: Path, monkeypatch: pytest.MonkeyPatch, others: int
 ) -> None:
     monkeypatch.setattr(patience, "BUSY_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(patience, "LEAST_TRIES", 1)
     async with store_on(root) as store:
         same, *rest = await received(store, 1 + others)
         wrong = same.queue, same.message_id, frozenset({same.lease + 1})
