@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 import click
 import uvloop
-from ceilings import IDLE, compiled, file_calls, measure_idle, running_idle
+from ceilings import IDLE, MOST_IN_ONE_READ, compiled, file_calls, measure_idle, running_idle
 from disks import folders, kind_of
 from peers import PEERS, Peer
 from phases import measure, measure_batches, measure_many
@@ -203,6 +203,12 @@ def main(*, roots: tuple[Path, ...], rounds: int, minutes: float, messages: int,
     """MQ here: requests, batches, many connections; ceilings and other servers."""
     require_known("part", parts, PARTS)
     require_known("peer", peers, PEER_NAMES.split(","))
+    if "ceilings" in parts.split(",") and size > MOST_IN_ONE_READ:
+        raise click.BadParameter(
+            f"the ceilings over HTTP take bodies of up to {MOST_IN_ONE_READ} bytes, which come in "
+            "one read; leave them out, as in --parts requests,batches",
+            param_hint="--size",
+        )
     chosen = [peer for peer in PEERS if peer.name in peers.split(",")]
     plan = Plan(parts.split(","), messages, connections, batch_connections, many, chosen,
                 b"x" * size)  # fmt: skip

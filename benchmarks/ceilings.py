@@ -25,6 +25,9 @@ ROUNDS_OF = (64, 512)
 
 IDLE = {"aiohttp": "an aiohttp handler that does nothing", "bare": "a protocol of fixed bytes"}
 
+MOST_IN_ONE_READ = 16_384
+"""A longer request may come in several pieces, each of which `bare` would answer."""
+
 
 class FileRate(NamedTuple):
     per_second: float

@@ -150,6 +150,8 @@ def test_a_profile_names_what_the_time_goes_to(tmp_path: Path) -> None:
          "--apart"],
         ["depth.py", "--depth=20", "--rounds=1", "--messages=12", "--connections=3"],
         ["many_queues.py", "--queues=1,5", "--rounds=1", "--messages=12", "--connections=3"],
+        ["body_sizes.py", "--sizes=10,200000,600000", "--rounds=1", "--messages=12",
+         "--connections=3"],
         ["sqs.py", "--rounds=1", "--messages=40", "--connections=3"],
         ["fifo_depth.py", "--depth=20", "--groups=5", "--rounds=1", "--messages=40",
          "--connections=3"],
@@ -195,6 +197,13 @@ def test_a_peer_that_nobody_knows_is_refused(tmp_path: Path) -> None:
 
     assert done.returncode == 2
     assert "no peer redis: beanstalkd, Redis, PostgreSQL, RabbitMQ" in done.stderr
+
+
+def test_a_body_that_the_ceilings_cannot_take_is_refused(tmp_path: Path) -> None:
+    refused = attempt("bench.py", "--size=20000", tmp_path)
+
+    assert refused.returncode == 2
+    assert "--parts requests,batches" in " ".join(refused.stderr.split())
 
 
 def test_what_a_gateway_refuses_in_a_batch_is_not_counted() -> None:

@@ -42,9 +42,10 @@ _IMPATIENT = {
     "FOLDER_LOCK_SECONDS": 0.0,
     "BUSY_WAIT_SECONDS": 0.0,
     "OWN_ID_WAIT_SECONDS": 0.0005,
+    "LEAST_TRIES": 1,
     "RELIST_PAUSE_FACTOR": 0,
 }
-"""Settings of `mq.config` as the modules see them that import them."""
+"""Settings of `mq.config` and `mq.store.patience` as the modules see them that have them."""
 
 
 class StoppedClock:

@@ -38,6 +38,7 @@ _STEPS = CHANGES | SYNCS | {
 
 _IMPATIENT = (
     "FOLDER_LOCK_SECONDS", "BUSY_WAIT_SECONDS", "OWN_ID_WAIT_SECONDS", "PURGE_LOCK_SECONDS",
+    "LEAST_TRIES",
 )  # fmt: skip
 """How long an actor waits for others, which stand still until it has given up."""
 
