@@ -17,6 +17,7 @@ from mq.errors import StoreUnavailable
 from mq.ids import Position
 from mq.lifecycle import Folder
 from mq.names import QueueName
+from mq.spool.queue.listing import may_be_in
 from mq.spool.rolling import Rolled
 from mq.spool.sets import seal_set
 from mq.store.context import Workspace
@@ -102,9 +103,12 @@ def _deliver(work: Workspace, batch: Batch) -> Operation[None]:
     # Without the queue's lock it waits for a purge, which the committer must not do.
     if batch.is_short and try_to_hold(work, batch.queue):
         rolled: Rolled = batch.deliver_held()
+        ready = rolled.ready
     else:
         rolled = yield InWorker(batch.deliver)
-    for queue, message_id in rolled.ready:
+        # Events may have told of a message meanwhile, and that a receiver has it.
+        ready = [each for each in rolled.ready if may_be_in(work.spool, *each)]
+    for queue, message_id in ready:
         work.ready.add(queue, message_id, batch.keys.get(message_id))
     if rolled.left:
         batch.close()  # A sweep passes over what another process holds.

@@ -5,18 +5,22 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import threading
 from pathlib import Path
 
 import pytest
 
 from mq.disk.files import Files
 from mq.errors import QueueNotFound, StoreUnavailable
+from mq.names import MessageId
+from mq.spool.rolling import Rolled
+from mq.store.publishing.filling import Batch
 from mq.store.publishing.publish import Draft, Published
 from mq.store.store import Store
 from tests.support.descriptors import open_descriptors
 from tests.support.faults import WatchedFiles
 from tests.support.messages import names_in
-from tests.support.stores import ORDERS, draft_of, drain, store_on
+from tests.support.stores import LONG_SECONDS, ORDERS, batch_of, draft_of, drain, store_on
 from tests.support.submits import Outcome, ids_of, publish_each
 
 COUNT = 4
@@ -172,3 +176,32 @@ async def test_while_another_process_has_the_queue_to_itself_they_wait(disk: Pat
         outcomes = await asking
         assert not [each for each in outcomes if isinstance(each, StoreUnavailable)]
         assert await drain(store) == ids_of(outcomes)
+
+
+async def test_what_was_received_before_a_worker_told_of_its_delivery_is_not_ready_any_more(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Events tell of it first, and that it has left its queue."""
+    delivered, may_go_on = threading.Event(), threading.Event()
+    deliver = Batch.deliver
+
+    def slowly(batch: Batch) -> Rolled:
+        rolled = deliver(batch)
+        delivered.set()
+        may_go_on.wait()
+        return rolled
+
+    monkeypatch.setattr(Batch, "deliver", slowly)
+    async with store_on(root) as store:
+        await store.describe_queue(ORDERS)
+        entries = batch_of(draft_of(b"one", MessageId("1")), draft_of(b"two", MessageId("2")))
+        publishing = asyncio.create_task(store.publish_batch(ORDERS, entries))
+        await asyncio.to_thread(delivered.wait)
+        received = await store.receive_many(ORDERS, 1, LONG_SECONDS)
+        before = await store.describe_queue(ORDERS)
+        may_go_on.set()
+        await publishing
+        after = await store.describe_queue(ORDERS)
+
+    assert [each.body for each in received] == [b"one"]
+    assert (before.ready, after.ready) == (1, 1)
