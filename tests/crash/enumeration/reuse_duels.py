@@ -3,9 +3,10 @@ it before: the queue is deleted and made again, or that message is removed and r
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 from mq.errors import IdTaken
 from tests.crash.enumeration.acting import Chance, interleave, two_servers
@@ -76,21 +77,19 @@ def remove_while_it_comes_again(
 
 def move_while_it_comes_again(scene: Scene, step: Chance, free: Free = make_again) -> None:
     """A client moves a message under its lease to another queue."""
-    clients, others = two_servers(scene, ready=0)
-    clients.run(clients.publish("a", own_id="own"))
-    [received] = clients.run(clients.receive("a", LONG_SECONDS))
-    message = scene.ledger.of(received.message_id)
-    interleave(
-        scene,
-        step,
-        clients.files,
-        lambda: clients.run(clients.move(message, "a.b", received.lease)),
-        lambda: _receive_what_comes_again(scene, others, free),
+    _end_lease_while_it_comes_again(
+        scene, step, free, lambda clients, message, lease: clients.move(message, "a.b", lease)
     )
 
 
 def release_while_it_comes_again(scene: Scene, step: Chance, free: Free = make_again) -> None:
     """A client releases a message under its lease."""
+    _end_lease_while_it_comes_again(scene, step, free, PlayedClients.release)
+
+
+def _end_lease_while_it_comes_again(
+    scene: Scene, step: Chance, free: Free, end: Callable[..., Coroutine[Any, Any, Any]]
+) -> None:
     clients, others = two_servers(scene, ready=0)
     clients.run(clients.publish("a", own_id="own"))
     [received] = clients.run(clients.receive("a", LONG_SECONDS))
@@ -99,7 +98,7 @@ def release_while_it_comes_again(scene: Scene, step: Chance, free: Free = make_a
         scene,
         step,
         clients.files,
-        lambda: clients.run(clients.release(message, received.lease)),
+        lambda: clients.run(end(clients, message, received.lease)),
         lambda: _receive_what_comes_again(scene, others, free),
     )
 

@@ -203,7 +203,7 @@ def test_a_lake_is_the_folder_that_is_named(spark: Any, tmp_path: Path, name: st
 
 
 def test_what_a_killed_try_still_writes_is_in_no_batch(
-    spark: Any, make_lake: Callable[[], Lake], tmp_path: Path
+    spark: Any, make_lake: Callable[[], Lake], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = make_lake()
     frame = rows_of(spark, 1, 2)
@@ -214,7 +214,7 @@ def test_what_a_killed_try_still_writes_is_in_no_batch(
         frame.write.partitionBy("queue", "day").parquet(lake.folder.full(f"_incoming/{job}.old"))
         decide(job, places, replaced)
 
-    lake.placings.decide = write_meanwhile  # type: ignore[method-assign]
+    monkeypatch.setattr(lake.placings, "decide", write_meanwhile)
     lake.add(frame, 0)
     with make_lake().held():
         pass
@@ -240,7 +240,7 @@ def test_a_reader_waits_for_a_compaction_and_two_that_finish_a_batch_agree(
         make_lake().placings.place(job)
         place(job)
 
-    lake.placings.place = place_beside_others  # type: ignore[method-assign]
+    monkeypatch.setattr(lake.placings, "place", place_beside_others)
     lake.compact()
 
     assert len(waited) == 1
