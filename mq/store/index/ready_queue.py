@@ -35,7 +35,8 @@ class ReadyQueue:
         self._came = came
         self._keys: dict[str, str] = {}
         self._order = SortedKeys()
-        self._gone_while_listing: set[str] | None = None
+        self._gone: list[set[str]] = []
+        self._gone_while_listing: set[str] = set()
         self._there_while_listing: set[str] | None = None
         self._being_taken: dict[str, bool] = {}
         self._kept: str | None = None
@@ -79,8 +80,8 @@ class ReadyQueue:
 
     def discard(self, message_id: str) -> None:
         """Drop an id; its key is skipped later."""
-        if self._gone_while_listing is not None:
-            self._gone_while_listing.add(message_id)
+        for gone in self._gone:
+            gone.add(message_id)
         if self._keys.pop(message_id, None) is None:
             return
         if len(self._order) > 2 * len(self._keys) + 64:
@@ -90,8 +91,8 @@ class ReadyQueue:
 
     def discard_all(self, names: Sequence[str]) -> None:
         """Drop what has gone from the folder, most of which this server has taken out itself."""
-        if self._gone_while_listing is not None:
-            self._gone_while_listing.update(names)
+        for gone in self._gone:
+            gone.update(names)
         keys = self._keys
         for name in [each for each in names if each in keys]:
             self.discard(name)
@@ -111,8 +112,8 @@ class ReadyQueue:
                 if keys.get(message_id) == key:  # Or it was discarded.
                     del keys[message_id]
                     popped.append(MessageId(message_id))
-        if self._gone_while_listing is not None:
-            self._gone_while_listing.update(popped)
+        for gone in self._gone:
+            gone.update(popped)
         if self.follower is not None:
             for each in popped:
                 self.follower.went(each)
@@ -188,14 +189,25 @@ class ReadyQueue:
             self._order.take(1)
         return None
 
+    def begin_noting_gone(self) -> set[str]:
+        """Return a set to which all ids are added that leave the index from now on, until
+        `end_noting_gone`."""
+        gone: set[str] = set()
+        self._gone.append(gone)
+        return gone
+
+    def end_noting_gone(self, gone: set[str]) -> None:
+        self._gone = [each for each in self._gone if each is not gone]
+
     def begin_listing(self) -> None:
-        self._gone_while_listing = set()
+        self._gone_while_listing = self.begin_noting_gone()
         self._there_while_listing = set()
 
     def end_listing(self, listing: Listing | None) -> None:
         """Take in what a listing found, except what left while it ran, and drop what it did not
         find, except what came. It is None if it failed."""
-        gone, self._gone_while_listing = self._gone_while_listing or set(), None
+        gone = self._gone_while_listing
+        self.end_noting_gone(gone)
         there, self._there_while_listing = self._there_while_listing or set(), None
         if listing is None:
             return

@@ -17,7 +17,6 @@ from mq.errors import StoreUnavailable
 from mq.ids import Position
 from mq.lifecycle import Folder
 from mq.names import QueueName
-from mq.spool.queue.listing import may_be_in
 from mq.spool.rolling import Rolled
 from mq.spool.sets import seal_set
 from mq.store.context import Workspace
@@ -103,16 +102,27 @@ def _deliver(work: Workspace, batch: Batch) -> Operation[None]:
     # Without the queue's lock it waits for a purge, which the committer must not do.
     if batch.is_short and try_to_hold(work, batch.queue):
         rolled: Rolled = batch.deliver_held()
-        ready = rolled.ready
     else:
-        rolled = yield InWorker(batch.deliver)
-        # Events may have told of a message meanwhile, and that a receiver has it.
-        ready = [each for each in rolled.ready if may_be_in(work.spool, *each)]
-    for queue, message_id in ready:
+        rolled = yield from _deliver_beside_others(work, batch)
+    for queue, message_id in rolled.ready:
         work.ready.add(queue, message_id, batch.keys.get(message_id))
     if rolled.left:
         batch.close()  # A sweep passes over what another process holds.
         work.request_sweep()
+
+
+def _deliver_beside_others(work: Workspace, batch: Batch) -> Operation[Rolled]:
+    """Deliver in a worker. Events can tell of a message before the worker is done, and a receiver
+    can take it: such a message is not among those that are ready."""
+    ready = work.ready.get(batch.queue)
+    gone = set[str]() if ready is None else ready.begin_noting_gone()
+    try:
+        rolled: Rolled = yield InWorker(batch.deliver)
+    finally:
+        if ready is not None:
+            ready.end_noting_gone(gone)
+    rolled.ready = [each for each in rolled.ready if each[1] not in gone]
+    return rolled
 
 
 def seal_batch(work: Workspace, batch: Batch) -> Operation[None]:
