@@ -4,7 +4,7 @@ UnexpectedAnswer."""
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from math import isfinite
 from typing import Any
@@ -27,19 +27,22 @@ _MALFORMED = (ValueError, LookupError, TypeError, AttributeError, OverflowError,
 """What reading a value that no server of MQ writes may raise."""
 
 
-def read_delivery(queue: QueueName, answer: ServerAnswer, asked_seconds: float | None) -> Delivery:
-    """Return the message in an answer. Raises UnexpectedAnswer."""
+def read_delivery(
+    queues: Sequence[QueueName], answer: ServerAnswer, asked_seconds: float | None
+) -> Delivery:
+    """Return the message in an answer to a request for these queues. Raises UnexpectedAnswer."""
     fields = _fields_in(answer.headers) | {
         "lease": read_lease(answer),
         "properties_left_out": answer.headers.get("x-properties-left-out", 0),
     }
-    return _delivery(queue, fields, answer.body, answer, asked_seconds)
+    return _delivery(_queue_of(queues, fields), fields, answer.body, answer, asked_seconds)
 
 
 def _fields_in(headers: Mapping[str, str]) -> dict[str, Any]:
     """Return what the headers say of a message, by the names that it has in a line."""
     return {
         "id": headers.get("x-message-id"),
+        "queue": headers.get("x-queue"),
         "content_type": headers.get("content-type"),
         "receive_count": headers.get("x-receive-count"),
         "published_at": headers.get("x-published-at"),
@@ -51,14 +54,26 @@ def _fields_in(headers: Mapping[str, str]) -> dict[str, Any]:
 
 
 def read_deliveries(
-    queue: QueueName, answer: ServerAnswer, asked_seconds: float | None
+    queues: Sequence[QueueName], answer: ServerAnswer, asked_seconds: float | None
 ) -> list[Delivery]:
-    """Return the messages in an answer with a line for each. Raises UnexpectedAnswer."""
+    """Return the messages in an answer with a line for each, to a request for these queues. Raises
+    UnexpectedAnswer."""
     found = []
     for line in _lines_in(answer):
         fields = document_in(line)
+        queue = _queue_of(queues, fields)
         found.append(_delivery(queue, fields, _body(fields), answer, asked_seconds))
     return found
+
+
+def _queue_of(queues: Sequence[QueueName], fields: Mapping[str, Any]) -> QueueName:
+    """Return which of the queues a message is in. Raises UnexpectedAnswer."""
+    if len(queues) == 1:
+        return queues[0]
+    for queue in queues:
+        if queue == fields.get("queue"):
+            return queue
+    raise unexpected("has a message of none of the queues that were asked for")
 
 
 def read_peeked(answer: ServerAnswer) -> list[Peeked]:

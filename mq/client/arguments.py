@@ -24,6 +24,13 @@ def queue_name(argument: str, value: str) -> QueueName:
     return parse_queue_name(value)
 
 
+def queue_names(first: QueueName, argument: str, others: Iterable[str]) -> list[QueueName]:
+    """Return the first queue and the others, each once. Raises TypeError, InvalidName."""
+    if isinstance(others, str | bytes) or not isinstance(others, Iterable):
+        raise TypeError(f"{argument}: give a list of names, not {_kind(others)}")
+    return [*dict.fromkeys([first, *(queue_name(argument, each) for each in others)])]
+
+
 def message_id(argument: str, value: str) -> MessageId:
     """Return the id of a message. Raises TypeError, InvalidName."""
     if not isinstance(value, str):

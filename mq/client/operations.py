@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
@@ -136,50 +136,65 @@ def publish_many(
 
 
 def receive(
-    context: Context, queue: QueueName, wait: float, visibility: float | None
+    context: Context, queues: Sequence[QueueName], wait: float, visibility: float | None
 ) -> Operation[Delivery | None]:
+    """Receive from the first of the queues that has a message."""
     arguments.seconds("wait", wait)
-    target = f"/{queue}/messages{query(wait=wait or None, visibility=visibility)}"
+    target = _receive_target(queues, None, wait, visibility)
     request = Request("GET", target, wait_seconds=min(wait, MAX_WAIT_SECONDS))
     answer = yield from ask(context, request)
-    return None if answer.status == 204 else read_delivery(queue, answer, visibility)
+    return None if answer.status == 204 else read_delivery(queues, answer, visibility)
 
 
 def poll(
-    context: Context, queue: QueueName, wait: float, visibility: float | None
+    context: Context, queues: Sequence[QueueName], wait: float, visibility: float | None
 ) -> Operation[Delivery | None]:
     """Receive for a worker. If the server cannot be reached, or says that it cannot now, this
     returns None after a pause, so that the worker may ask again at once."""
     try:
-        return (yield from receive(context, queue, wait, visibility))
+        return (yield from receive(context, queues, wait, visibility))
     except ClientError as error:
         if not is_temporary(error):
             raise
         # With a retry time of 0 the error comes at once. It is logged only after the pause, which a
         # worker that is stopped does not wait for.
         yield ClientPause(WORKER_PAUSE_SECONDS)
-        log.warning("no messages from queue %s, trying on: %s", queue, error)
+        log.warning("no messages from queue %s, trying on: %s", ", ".join(queues), error)
         yield ClientPause(asked_pause_seconds(error))
         return None
 
 
 def look_again(
-    context: Context, queue: QueueName, visibility: float | None, concurrency: int
+    context: Context, queues: Sequence[QueueName], visibility: float | None, concurrency: int
 ) -> Operation[Delivery | None]:
     """Receive for a worker that found nothing, after a pause: what is being handled may publish
     more."""
     yield ClientPause(max(_LOOK_SECONDS, concurrency / _LOOKS_PER_SECOND))
-    return (yield from receive(context, queue, 0.0, visibility))
+    return (yield from receive(context, queues, 0.0, visibility))
 
 
 def receive_many(
-    context: Context, queue: QueueName, most: int, wait: float, visibility: float | None
+    context: Context,
+    queues: Sequence[QueueName],
+    most: int,
+    wait: float,
+    visibility: float | None,
 ) -> Operation[list[Delivery]]:
+    """Receive several messages from the first of the queues that has any."""
     arguments.seconds("wait", wait)
-    target = f"/{queue}/messages{query(max=most, wait=wait or None, visibility=visibility)}"
+    target = _receive_target(queues, most, wait, visibility)
     request = Request("GET", target, wait_seconds=min(wait, MAX_WAIT_SECONDS))
     answer = yield from ask(context, request)
-    return [] if answer.status == 204 else read_deliveries(queue, answer, visibility)
+    return [] if answer.status == 204 else read_deliveries(queues, answer, visibility)
+
+
+def _receive_target(
+    queues: Sequence[QueueName], most: int | None, wait: float, visibility: float | None
+) -> str:
+    target = f"/{queues[0]}/messages{query(max=most, wait=wait or None, visibility=visibility)}"
+    if len(queues) > 1:
+        target += f"{'&' if '?' in target else '?'}then={','.join(queues[1:])}"
+    return target
 
 
 def peek(

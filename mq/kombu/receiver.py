@@ -108,7 +108,7 @@ class Receiver:
         """Return messages, and none if there is none now or the server cannot be reached."""
         wait = self._prefetch.wait_seconds(self._wait_seconds, _SHARED_WAIT_SECONDS)
         receive = operations.receive_many(
-            self._session.context, self.queue, most, wait, self._visibility
+            self._session.context, [self.queue], most, wait, self._visibility
         )
         try:
             found = self._session.run(receive, self._stopping, self._polls)

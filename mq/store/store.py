@@ -35,9 +35,9 @@ from mq.store.publishing.publisher import Publisher
 from mq.store.queue import purge, queues, settings
 from mq.store.queue.settings import NO_CHANGES
 from mq.store.receiving.oldest import Ask
-from mq.store.receiving.receive import receive_some
+from mq.store.receiving.receive import Receive, receive_some
 from mq.store.receiving.received_message import Received
-from mq.store.receiving.receives import LongPoll, Receive, Receives
+from mq.store.receiving.receives import LongPoll, Receives
 from mq.store.removing.joint_removals import JointRemovals
 from mq.store.removing.remove_many import removal, remove_many
 
@@ -172,12 +172,13 @@ class Store:
         wait: float | LongPoll = 0.0,
         share: Share | None = None,
         *,
+        then: Sequence[QueueName] = (),
         by: Receive = receive_some,
     ) -> list[Received]:
-        """Receive as `receive` does, up to `limit` messages and MAX_BODIES_BYTES of bodies, or what
-        `share` has memory for, under one barrier, chosen as `by` does. Waits only for the first."""
+        """Receive as `receive` does, from the first of `queue` and `then` that has any, as `by`
+        chooses: up to `limit` messages and MAX_BODIES_BYTES of bodies, or what `share` holds."""
         ask = Ask(_ns(visibility_seconds), limit, share=share)
-        return await self._receives.receive(queue, ask, wait, by)
+        return await self._receives.receive((queue, *then), ask, wait, by)
 
     async def take(
         self,

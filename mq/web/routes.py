@@ -28,8 +28,8 @@ class Route(NamedTuple):
 
     `parameters` are those it takes; None means that the query is ignored. Those in `lists` may be
     given more than once. `scopes` has another scope for a parameter that makes the request do
-    something else. `other_queue` is the parameter that names one more queue, which the token must
-    be for too.
+    something else. `other_queue` is the parameter that names one more queue, or several, which the
+    token must be for too.
     """
 
     handler: Handler
@@ -46,8 +46,8 @@ class Route(NamedTuple):
     def queues_with(self, queue: QueueName, parameters: Mapping[str, str]) -> list[QueueName]:
         """Return the queues that a request with these parameters is about. What is not the name of
         a queue is left to its handler."""
-        other = parameters.get(self.other_queue, "")
-        return [queue, QueueName(other)] if is_queue_name(other) else [queue]
+        others = parameters.get(self.other_queue, "").split(",")
+        return [queue, *(QueueName(each) for each in others if is_queue_name(each))]
 
 
 Resource = Mapping[str, Route]
@@ -61,7 +61,14 @@ QUEUE: Resource = {
     "DELETE": Route(queues.delete_queue, Scope.ADMIN, frozenset({"purge"})),
 }
 MESSAGES: Resource = {
-    "GET": Route(receiving.receive, Scope.WRITE, receiving.PARAMETERS, {"peek": Scope.READ}),
+    "GET": Route(
+        receiving.receive,
+        Scope.WRITE,
+        receiving.PARAMETERS,
+        {"peek": Scope.READ},
+        receiving.QUEUES,
+        other_queue=receiving.THEN,
+    ),
     "POST": Route(
         publishing.publish,
         Scope.WRITE,

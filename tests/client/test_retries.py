@@ -142,9 +142,12 @@ def test_what_would_fail_again_is_not_sent_again(
         (lambda context: operations.publish(context, ORDERS, NewMessage("x")), answer(201)),
         (lambda context: operations.count(context, ORDERS), answer(200, b"<html>")),
         (lambda context: operations.count(context, ORDERS), answer(200, b"{}")),
-        (lambda context: operations.receive(context, ORDERS, 0, None), answer(200, b"hello")),
-        (lambda context: operations.receive_many(context, ORDERS, 9, 0, None), answer(200, b"x")),
-        (lambda context: operations.receive_many(context, ORDERS, 9, 0, None), answer(200, b"{}")),
+        (lambda context: operations.receive(context, [ORDERS], 0, None), answer(200, b"hello")),
+        (lambda context: operations.receive_many(context, [ORDERS], 9, 0, None), answer(200, b"x")),
+        (
+            lambda context: operations.receive_many(context, [ORDERS], 9, 0, None),
+            answer(200, b"{}"),
+        ),
         (lambda context: operations.peek(context, ORDERS, 9, None), answer(200, b'{"id": "1"}')),
         (lambda context: operations.publish_many(context, ORDERS, [NewMessage("x")]), answer(201)),
         (lambda context: operations.publish_many(context, ORDERS, [NewMessage("x")]), WELCOME),
@@ -208,7 +211,7 @@ def test_a_server_that_asks_to_wait_for_centuries_is_asked_again_in_a_year(
     context: Context, clock: PlayedClock, far: str
 ) -> None:
     """No thread can wait for longer than 292 years."""
-    poll = operations.poll(context, ORDERS, 20, None)
+    poll = operations.poll(context, [ORDERS], 20, None)
 
     played = Played(poll, clock, busy_until(far))
 

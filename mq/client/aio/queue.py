@@ -9,7 +9,7 @@ from mq.client import by_id, moves, operations
 from mq.client.aio.message import AsyncMessage
 from mq.client.aio.session import AsyncSession
 from mq.client.aio.worker import AsyncWorker
-from mq.client.arguments import queue_name
+from mq.client.arguments import queue_name, queue_names
 from mq.client.errors import ClientError
 from mq.client.messages import (
     Body,
@@ -100,35 +100,48 @@ class AsyncQueue:
         )
 
     async def receive(
-        self, *, wait: float = 0.0, visibility: float | None = None
+        self, *, wait: float = 0.0, visibility: float | None = None, then: Iterable[str] = ()
     ) -> AsyncMessage | None:
         """Receive the oldest ready message under a lease. Returns None if none comes within `wait`
         seconds (up to 60).
 
         It is hidden from all others for `visibility` seconds, by default as the queue's setting or
-        the server's `--visibility` says. Raises QueueNotFound.
+        the server's `--visibility` says. If this queue has none, it comes from the first of the
+        queues in `then` that has one, as its `queue` says. Raises QueueNotFound.
         """
-        found = await self._session.run(
-            operations.receive(self._context, self.name, wait, visibility)
-        )
+        queues = queue_names(self.name, "then", then)
+        found = await self._session.run(operations.receive(self._context, queues, wait, visibility))
         return None if found is None else AsyncMessage(self._session, found)
 
     async def receive_many(
-        self, max: int, *, wait: float = 0.0, visibility: float | None = None
+        self,
+        max: int,
+        *,
+        wait: float = 0.0,
+        visibility: float | None = None,
+        then: Iterable[str] = (),
     ) -> list[AsyncMessage]:
-        """Receive up to `max` messages (1 to 1,000), each under a lease of its own. This waits only
-        for the first one. Otherwise it is like `receive`."""
+        """Receive up to `max` messages (1 to 1,000), each under a lease of its own, all of the same
+        queue. This waits only for the first one. Otherwise it is like `receive`."""
+        queues = queue_names(self.name, "then", then)
         found = await self._session.run(
-            operations.receive_many(self._context, self.name, max, wait, visibility)
+            operations.receive_many(self._context, queues, max, wait, visibility)
         )
         return [AsyncMessage(self._session, each) for each in found]
 
     async def messages(
-        self, *, wait: float | None = None, visibility: float | None = None
+        self,
+        *,
+        wait: float | None = None,
+        visibility: float | None = None,
+        then: Iterable[str] = (),
     ) -> AsyncIterator[AsyncMessage]:
         """Receive messages one by one, until none came for `wait` seconds; None means for ever."""
         once = WORKER_WAIT_SECONDS if wait is None else wait
-        while (message := await self.receive(wait=once, visibility=visibility)) or wait is None:
+        others = queue_names(self.name, "then", then)[1:]
+        while (
+            message := await self.receive(wait=once, visibility=visibility, then=others)
+        ) or wait is None:
             if message is not None:
                 yield message
 
@@ -194,7 +207,10 @@ class AsyncQueue:
         concurrency: int = 1,
         visibility: float | None = None,
         max: int | None = None,
+        then: Iterable[str] = (),
     ) -> AsyncWorker:
         """Return a worker that handles messages of the queue, at most `max` if that is given, in
-        `concurrency` tasks; `run` or `run_until_empty` starts it."""
-        return AsyncWorker(self._session, self.name, handle, concurrency, visibility, limit=max)
+        `concurrency` tasks; `run` or `run_until_empty` starts it. Each time it finds none here,
+        it takes one of the first queue in `then` that has one."""
+        queues = queue_names(self.name, "then", then)
+        return AsyncWorker(self._session, queues, handle, concurrency, visibility, limit=max)

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import logging
 import signal
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import count
 
 from mq.client import arguments, operations
@@ -28,7 +28,7 @@ _NextMessage = Callable[[], Awaitable[AsyncMessage | None]]
 
 
 class AsyncWorker:
-    """Handles the messages of one queue in `concurrency` tasks.
+    """Handles messages in `concurrency` tasks, each from the first of `queues` that has one.
 
     A message is acknowledged when `handle` returns. If it raises an Exception, that is logged and
     the message returns after a second, and after twice that time with each further receive, up to
@@ -39,7 +39,7 @@ class AsyncWorker:
     def __init__(
         self,
         session: AsyncSession,
-        queue: QueueName,
+        queues: Sequence[QueueName],
         handle: AsyncHandler,
         concurrency: int,
         visibility: float | None,
@@ -52,7 +52,7 @@ class AsyncWorker:
         arguments.limit("max", limit)
         require_awaitable(handle)
         self._session = session
-        self._queue = queue
+        self._queues = queues
         self._handle = handle
         self._concurrency = concurrency
         self._visibility = visibility
@@ -170,7 +170,7 @@ class AsyncWorker:
         while message is None and not self._stopping.is_set():
             message = await self._receive(
                 operations.poll(
-                    self._session.context, self._queue, self._wait_seconds, self._visibility
+                    self._session.context, self._queues, self._wait_seconds, self._visibility
                 )
             )
         return message
@@ -182,13 +182,13 @@ class AsyncWorker:
             return None
         this = asyncio.current_task()
         assert this is not None
-        context, queue, visibility = self._session.context, self._queue, self._visibility
-        message = await self._receive(operations.receive(context, queue, 0.0, visibility))
+        context, queues, visibility = self._session.context, self._queues, self._visibility
+        message = await self._receive(operations.receive(context, queues, 0.0, visibility))
         if message is None:
             self._rest(this)
         while message is None and not self._ending.is_set():
             message = await self._receive(
-                operations.look_again(context, queue, visibility, self._concurrency)
+                operations.look_again(context, queues, visibility, self._concurrency)
             )
         if message is not None:
             self._busy.add(this)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from mq.client import by_id, moves, operations
-from mq.client.arguments import queue_name
+from mq.client.arguments import queue_name, queue_names
 from mq.client.blocking.message import Message
 from mq.client.blocking.session import Session
 from mq.client.blocking.worker import Worker
@@ -97,32 +97,49 @@ class Queue:
         drafts = new_messages(messages)
         return list(self._session.run(operations.publish_many(self._context, self.name, drafts)))
 
-    def receive(self, *, wait: float = 0.0, visibility: float | None = None) -> Message | None:
+    def receive(
+        self, *, wait: float = 0.0, visibility: float | None = None, then: Iterable[str] = ()
+    ) -> Message | None:
         """Receive the oldest ready message under a lease. Returns None if none comes within `wait`
         seconds (up to 60).
 
         It is hidden from all others for `visibility` seconds, by default as the queue's setting or
-        the server's `--visibility` says. Raises QueueNotFound.
+        the server's `--visibility` says. If this queue has none, it comes from the first of the
+        queues in `then` that has one, as its `queue` says. Raises QueueNotFound.
         """
-        found = self._session.run(operations.receive(self._context, self.name, wait, visibility))
+        queues = queue_names(self.name, "then", then)
+        found = self._session.run(operations.receive(self._context, queues, wait, visibility))
         return None if found is None else Message(self._session, found)
 
     def receive_many(
-        self, max: int, *, wait: float = 0.0, visibility: float | None = None
+        self,
+        max: int,
+        *,
+        wait: float = 0.0,
+        visibility: float | None = None,
+        then: Iterable[str] = (),
     ) -> list[Message]:
-        """Receive up to `max` messages (1 to 1,000), each under a lease of its own. This waits only
-        for the first one. Otherwise it is like `receive`."""
+        """Receive up to `max` messages (1 to 1,000), each under a lease of its own, all of the same
+        queue. This waits only for the first one. Otherwise it is like `receive`."""
+        queues = queue_names(self.name, "then", then)
         found = self._session.run(
-            operations.receive_many(self._context, self.name, max, wait, visibility)
+            operations.receive_many(self._context, queues, max, wait, visibility)
         )
         return [Message(self._session, each) for each in found]
 
     def messages(
-        self, *, wait: float | None = None, visibility: float | None = None
+        self,
+        *,
+        wait: float | None = None,
+        visibility: float | None = None,
+        then: Iterable[str] = (),
     ) -> Iterator[Message]:
         """Receive messages one by one, until none came for `wait` seconds; None means for ever."""
         once = WORKER_WAIT_SECONDS if wait is None else wait
-        while (message := self.receive(wait=once, visibility=visibility)) or wait is None:
+        others = queue_names(self.name, "then", then)[1:]
+        while (
+            message := self.receive(wait=once, visibility=visibility, then=others)
+        ) or wait is None:
             if message is not None:
                 yield message
 
@@ -188,7 +205,10 @@ class Queue:
         concurrency: int = 1,
         visibility: float | None = None,
         max: int | None = None,
+        then: Iterable[str] = (),
     ) -> Worker:
         """Return a worker that handles messages of the queue, at most `max` if that is given, in
-        `concurrency` threads; `run` or `run_until_empty` starts it."""
-        return Worker(self._session, self.name, handle, concurrency, visibility, limit=max)
+        `concurrency` threads; `run` or `run_until_empty` starts it. Each time it finds none here,
+        it takes one of the first queue in `then` that has one."""
+        queues = queue_names(self.name, "then", then)
+        return Worker(self._session, queues, handle, concurrency, visibility, limit=max)

@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from itertools import count
 from queue import Empty, SimpleQueue
@@ -31,7 +31,7 @@ _NextMessage = Callable[[], Message | None]
 
 
 class Worker:
-    """Handles the messages of one queue in `concurrency` threads.
+    """Handles messages in `concurrency` threads, each from the first of `queues` that has one.
 
     A message is acknowledged when `handle` returns. If it raises an Exception, that is logged and
     the message returns after a second, and after twice that time with each further receive, up to
@@ -42,7 +42,7 @@ class Worker:
     def __init__(
         self,
         session: Session,
-        queue: QueueName,
+        queues: Sequence[QueueName],
         handle: Handler,
         concurrency: int,
         visibility: float | None,
@@ -55,7 +55,7 @@ class Worker:
         arguments.limit("max", limit)
         require_plain(handle)
         self._session = session
-        self._queue = queue
+        self._queues = queues
         self._handle = handle
         self._concurrency = concurrency
         self._visibility = visibility
@@ -167,7 +167,7 @@ class Worker:
         while message is None and not self._is_stopped:
             message = self._receive(
                 operations.poll(
-                    self._session.context, self._queue, self._wait_seconds, self._visibility
+                    self._session.context, self._queues, self._wait_seconds, self._visibility
                 )
             )
         return message
@@ -178,13 +178,13 @@ class Worker:
         if self._is_stopped:
             return None
         this = threading.current_thread()
-        context, queue, visibility = self._session.context, self._queue, self._visibility
-        message = self._receive(operations.receive(context, queue, 0.0, visibility))
+        context, queues, visibility = self._session.context, self._queues, self._visibility
+        message = self._receive(operations.receive(context, queues, 0.0, visibility))
         if message is None:
             self._rest(this)
         while message is None and not self._ending.is_set():
             message = self._receive(
-                operations.look_again(context, queue, visibility, self._concurrency)
+                operations.look_again(context, queues, visibility, self._concurrency)
             )
         if message is not None:
             self._busy.add(this)

@@ -20,7 +20,7 @@ import click
 from mq.command.flags import Seconds
 from mq.command.stdout import printable
 from mq.config import CLIENT_RETRY_SECONDS, MAX_VISIBILITY_SECONDS
-from mq.ctl.arguments import queue_argument
+from mq.ctl.arguments import QueueParam, queue_argument
 from mq.ctl.common_flags import credentials, everywhere, flags_of
 from mq.ctl.screen import display
 from mq.names import MAX_DEAD_REASON_BYTES, QueueName, dead_letter_queue, parse_queue_name
@@ -45,6 +45,9 @@ _KILL = int(signal.SIGKILL)
 @click.command(name="exec", context_settings={"ignore_unknown_options": True})
 @queue_argument
 @click.argument("command", metavar="-- COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.option("--then", metavar="QUEUE", type=QueueParam(), multiple=True,
+              help="Take from this queue when QUEUE has no message; for more, give it again, the "
+              "most urgent first.")  # fmt: skip
 @click.option("-c", "--concurrency", type=click.IntRange(1, 1000), default=1, show_default=True,
               help="How many commands run at a time.")  # fmt: skip
 @click.option("--visibility", type=Seconds(0, MAX_VISIBILITY_SECONDS, min_open=True),
@@ -64,6 +67,7 @@ def execute(
     *,
     queue: QueueName,
     command: tuple[str, ...],
+    then: tuple[QueueName, ...],
     concurrency: int,
     visibility: float | None,
     dead_after: int | None,
@@ -71,6 +75,8 @@ def execute(
     until_empty: bool,
 ) -> None:
     """Run COMMAND for each message of QUEUE, until SIGTERM or SIGINT.
+
+    With --then it works off other queues as well, whenever those before have nothing.
 
     Write -- before COMMAND. It gets the body on stdin, and MQ_QUEUE, MQ_MESSAGE_ID,
     MQ_RECEIVE_COUNT, MQ_PUBLISHED_AT, MQ_CONTENT_TYPE and MQ_PROPERTIES, a JSON object, in its
@@ -91,9 +97,11 @@ def execute(
     runner = CommandRunner(command)
     has_ended = False
     try:
+        queues = [*dict.fromkeys([queue, *then])]
         if dead_after is not None:
-            runner.bury_after(dead_after, _make_dead_letters(session, queue))
-        worker = Worker(session, queue, runner.handle, concurrency, visibility, limit=limit)
+            dead_letters = {each: _make_dead_letters(session, each) for each in queues}
+            runner.bury_after(dead_after, dead_letters)
+        worker = Worker(session, queues, runner.handle, concurrency, visibility, limit=limit)
         run = worker.run_until_empty if until_empty else worker.run
         run()
         has_ended = True
@@ -136,7 +144,8 @@ class CommandRunner:
     def __init__(self, command: Sequence[str]) -> None:
         self._command = command
         self._counts = dict.fromkeys(("done", "failed", "given_back", "dead"), 0)
-        self._dead_after, self._dead_letters = sys.maxsize, QueueName("")
+        self._dead_after = sys.maxsize
+        self._dead_letters: Mapping[QueueName, QueueName] = {}
         self._lock = threading.Lock()
         self._end_with_us = partial(ctypes.CDLL(None).prctl, _PR_SET_PDEATHSIG, _KILL)
 
@@ -146,8 +155,9 @@ class CommandRunner:
         with self._lock:
             return dict(self._counts)
 
-    def bury_after(self, receives: int, dead_letters: QueueName) -> None:
-        """Move a message that fails to `dead_letters` once it was received this often."""
+    def bury_after(self, receives: int, dead_letters: Mapping[QueueName, QueueName]) -> None:
+        """Move a message that fails to the `dead_letters` of its queue once it was received this
+        often."""
         self._dead_after, self._dead_letters = receives, dead_letters
 
     def handle(self, message: Message) -> None:
@@ -193,13 +203,14 @@ class CommandRunner:
         is_failure = outcome == "failed"
         text = f"message {message.id}: {self._command[0]} {why}"
         if is_failure and (message.receive_count or 0) >= self._dead_after:
+            dead_letters = self._dead_letters[message.delivery.queue]
             try:
-                message.move(self._dead_letters, reason=_reason(self._command[0], why))
+                message.move(dead_letters, reason=_reason(self._command[0], why))
             except ClientError as error:
-                text += f"; not moved to {self._dead_letters}: {error}"
+                text += f"; not moved to {dead_letters}: {error}"
             else:
                 self._count("dead")
-                _tell(f"{text}; it is a dead letter in {self._dead_letters}")
+                _tell(f"{text}; it is a dead letter in {dead_letters}")
                 return
         self._count(outcome)
         delay = handling_backoff_seconds(message.receive_count) if is_failure else _PAUSE_SECONDS

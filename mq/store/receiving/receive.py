@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import takewhile
 from typing import Literal
 
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import InWorker, Operation
+from mq.errors import QueueNotFound
 from mq.lifecycle import Folder
 from mq.names import QueueName
 from mq.spool.message.held import Lost
@@ -21,6 +22,7 @@ from mq.store.receiving.lease import check_large, set_aside_leased
 from mq.store.receiving.oldest import Ask, take_one, take_some
 from mq.store.receiving.put_back import give_back
 from mq.store.receiving.received_message import BODY, VISIBLE_NS, Received
+from mq.store.receiving.waiting import MAX_WAITING_REQUESTS
 
 _MAX_LATE = 10
 """After this many leases that ended before the message could be delivered, a receive ends empty:
@@ -30,6 +32,9 @@ its visibility timeout is too short for this disk."""
 ReceivedOrBusy = list[Received] | Literal[Lost.BUSY]
 """Messages that were taken, of which there may be none; or that others hold all there are."""
 
+Receive = Callable[[Workspace, QueueName, Ask], Operation[ReceivedOrBusy]]
+"""As `receive_some`."""
+
 
 def receive(
     work: Workspace, queue: QueueName, visibility_ns: int | None = None
@@ -38,6 +43,24 @@ def receive(
     `receive_some`."""
     taken = yield from receive_some(work, queue, Ask(visibility_ns))
     return taken[0] if isinstance(taken, list) and taken else None
+
+
+def receive_first(
+    work: Workspace, asked: Sequence[tuple[QueueName, Ask]], by: Receive
+) -> Operation[ReceivedOrBusy]:
+    """Take what is asked for of the first queue that has any, as `by` does. Those who wait for a
+    queue that is missing find that out too. Raises QueueNotFound, QueueIsFifo, StoreUnavailable."""
+    was_busy = False
+    for queue, ask in asked:
+        try:
+            taken = yield from by(work, queue, ask)
+        except QueueNotFound:
+            work.ready.came(queue, MAX_WAITING_REQUESTS)
+            raise
+        if isinstance(taken, list) and taken:
+            return taken
+        was_busy = was_busy or taken is Lost.BUSY
+    return Lost.BUSY if was_busy else []
 
 
 def receive_some(work: Workspace, queue: QueueName, ask: Ask) -> Operation[ReceivedOrBusy]:

@@ -4,28 +4,25 @@ the answer any more."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import structlog
 
 from mq.commit.committer import Committer
 from mq.commit.operation import Done, Operation
-from mq.errors import QueueNotFound, StoreUnavailable
+from mq.errors import StoreUnavailable
 from mq.names import QueueName
 from mq.spool.message.held import Lost
 from mq.store.context import Workspace
 from mq.store.receiving.joint_receives import JointReceives
 from mq.store.receiving.oldest import Ask
 from mq.store.receiving.put_back import put_back, put_back_or_log
-from mq.store.receiving.receive import ReceivedOrBusy, receive_some
+from mq.store.receiving.receive import Receive, ReceivedOrBusy, receive_first, receive_some
 from mq.store.receiving.received_message import Received
 from mq.store.receiving.waiting import Waiter
 from mq.store.receiving.watching import Watching
 
 log = structlog.get_logger(__name__)
-
-Receive = Callable[[Workspace, QueueName, Ask], Operation[ReceivedOrBusy]]
-"""As `mq.store.receiving.receive.receive_some`."""
 
 _BUSY_PAUSE_SECONDS = (0.01, 1.0)
 """The first and the longest pause of a long poll while others hold all messages."""
@@ -74,21 +71,27 @@ class Receives:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def receive(
-        self, queue: QueueName, ask: Ask, wait: float | LongPoll, by: Receive = receive_some
+        self,
+        queues: Sequence[QueueName],
+        ask: Ask,
+        wait: float | LongPoll,
+        by: Receive = receive_some,
     ) -> list[Received]:
-        """Take the messages that `by` chooses, as a rule the oldest. Waits for the first one,
-        for as long as `wait` says or up to that many seconds, in order of arrival.
+        """Take the messages that `by` chooses, as a rule the oldest, of the first of these queues
+        that has any. Waits for the first one, for as long as `wait` says or up to that many
+        seconds, in order of arrival.
 
         A request that waits comes before one that does not. If the caller is cancelled, the
         messages are put back. Raises QueueNotFound, StoreUnavailable.
         """
         poll = wait if isinstance(wait, LongPoll) else LongPoll(wait)
         if not poll.is_over:
-            return await self._receive_in_line(queue, ask, poll, by)
-        taken = await self._try(queue, ask, self.waiting.count(queue), by)
+            return await self._receive_in_line(queues, ask, poll, by)
+        taken = await self._try(queues, ask, self.waiting.count, by)
         if isinstance(taken, list) and taken:
             return taken
-        self._watching.wake_for_what_is_left(queue, 1)
+        for queue in queues:
+            self._watching.wake_for_what_is_left(queue, 1)
         return []
 
     def submit(self, queue: QueueName, done: Done) -> None:
@@ -96,16 +99,17 @@ class Receives:
         self._joint.submit(queue, done)
 
     async def _receive_in_line(
-        self, queue: QueueName, ask: Ask, poll: LongPoll, by: Receive
+        self, queues: Sequence[QueueName], ask: Ask, poll: LongPoll, by: Receive
     ) -> list[Received]:
         pause, longest = _BUSY_PAUSE_SECONDS
         taken: ReceivedOrBusy = []
         try:
-            with self.waiting.enter(queue) as waiter:
+            with self.waiting.enter(queues) as waiter:
                 poll.waiter = waiter
                 while not self.waiting.is_stopped:
-                    taken = await self._try_in_line(queue, ask, waiter, by)
+                    taken = await self._try(queues, ask, waiter.ahead, by)
                     if isinstance(taken, list) and taken:
+                        waiter.end_turn(taken[0].queue)
                         return taken
                     until = poll.deadline
                     if taken is Lost.BUSY:
@@ -118,27 +122,22 @@ class Receives:
         finally:
             if taken is Lost.BUSY:
                 # Nothing tells of the moment when a message is free: the next one looks for it.
-                self.waiting.wake(queue, 1)
+                for queue in queues:
+                    self.waiting.wake(queue, 1)
         return []
 
-    async def _try_in_line(
-        self, queue: QueueName, ask: Ask, waiter: Waiter, by: Receive
+    async def _try(
+        self,
+        queues: Sequence[QueueName],
+        ask: Ask,
+        leave: Callable[[QueueName], int],
+        by: Receive,
     ) -> ReceivedOrBusy:
-        try:
-            return await self._try(queue, ask, waiter.ahead(), by)
-        except QueueNotFound:
-            # The others find out by themselves, at once.
-            waiter.has_turn = False
-            self.waiting.wake_all(queue)
-            raise
-
-    async def _try(self, queue: QueueName, ask: Ask, leave: int, by: Receive) -> ReceivedOrBusy:
-        """Try once. Returns no messages if there are none, and Lost.BUSY if others hold all of
-        them."""
-        if leave:
-            ask = ask._replace(leave=leave)
+        """Try once, and leave as many messages of each queue as `leave` says. Returns no messages
+        if there are none, and Lost.BUSY if others hold all of them."""
+        asked = [(queue, ask._replace(leave=leave(queue))) for queue in queues]
         return await self._committer.run(
-            by(self._work, queue, ask),
+            receive_first(self._work, asked, by),
             lambda taken: self.give_back(taken if isinstance(taken, list) else ()),
         )
 

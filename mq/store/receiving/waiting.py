@@ -1,5 +1,5 @@
 """Requests that wait in long polls: a line for each queue, in order of arrival. One message wakes
-one request.
+one request. A request that waits for several queues is in the line of each.
 
 Used on the event loop; only `came` may be called from elsewhere.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from mq.errors import StoreUnavailable
@@ -36,7 +36,7 @@ class QueueWaiters:
         line, because its task has not run since. Those that are just receiving look again."""
         at = woken = 0
         while woken < count and at < len(self.parked):
-            woken += self.parked[at].resume(True)
+            woken += self.parked[at].resume(self)
             at += 1
         del self.parked[:at]
         receiving = self.members - len(self.parked) - woken
@@ -44,64 +44,82 @@ class QueueWaiters:
 
 
 class Waiter:
-    """One long poll. `has_turn` is set while it looks for the message that it was woken for."""
+    """One long poll, in the lines of the queues that it is for. `turn` is the line whose message it
+    was woken for, while it looks for that."""
 
-    __slots__ = ("_future", "_line", "_loop", "has_turn", "number")
+    __slots__ = ("_future", "_lines", "_loop", "_turn", "number")
 
-    def __init__(self, line: QueueWaiters, number: int, loop: asyncio.AbstractEventLoop) -> None:
-        self._line = line
+    def __init__(
+        self,
+        lines: Mapping[QueueName, QueueWaiters],
+        number: int,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._lines = lines
         self._loop = loop
         self._future: asyncio.Future[bool] | None = None
+        self._turn: QueueWaiters | None = None
         self.number = number
-        self.has_turn = False
 
     def __lt__(self, other: Waiter) -> bool:
         return self.number < other.number
 
     async def woken(self, deadline: float) -> bool:
         """Wait for a turn until `deadline` on the loop's clock. Returns False if none came."""
-        line = self._line
-        self.has_turn = line.spare > 0
-        if self.has_turn:
-            line.spare -= 1
+        lines = self._lines.values()
+        self._turn = next((line for line in lines if line.spare), None)
+        if self._turn is not None:
+            self._turn.spare -= 1
             return True
         future: asyncio.Future[bool] = self._loop.create_future()
         self._future = future
-        insort(line.parked, self)
+        for line in lines:
+            insort(line.parked, self)
         timer = self._loop.call_at(deadline, self.leave)
         try:
             return await future
         finally:
             timer.cancel()
             self._step_out()
-            line.called -= self.has_turn
+            if self._turn is not None:
+                self._turn.called -= 1
 
-    def ahead(self) -> int:
-        """Return how many messages are for requests that came before."""
-        if self.has_turn:
-            return 0
-        return bisect_left(self._line.parked, self) + self._line.called
+    def ahead(self, queue: QueueName) -> int:
+        """Return how many messages of a queue are for requests that came before."""
+        line = self._lines[queue]
+        return 0 if self._turn is line else bisect_left(line.parked, self) + line.called
 
-    def resume(self, is_turn: bool) -> bool:
-        """Wake this request. Returns False if it has been woken before, or was cancelled."""
+    def resume(self, line: QueueWaiters | None) -> bool:
+        """Wake this request, for a message of that line if it is given, which then lets it go from
+        its place. Returns False if it has been woken before, or was cancelled."""
         if self._future is None or self._future.done():
             return False
-        self.has_turn = is_turn
-        self._line.called += is_turn
-        self._future.set_result(is_turn)
+        self._turn = line
+        if line is not None:
+            line.called += 1
+        self._step_out(line)
+        self._future.set_result(line is not None)
         return True
 
     def leave(self) -> None:
-        """Wait no longer for a turn. It leaves the line at once, so that a message that comes now
+        """Wait no longer for a turn. It leaves the lines at once, so that a message that comes now
         wakes the next request."""
         self._step_out()
-        self.resume(False)
+        self.resume(None)
 
-    def _step_out(self) -> None:
-        parked = self._line.parked
-        at = bisect_left(parked, self)
-        if at < len(parked) and parked[at] is self:
-            del parked[at]
+    def end_turn(self, queue: QueueName | None) -> None:
+        """Note that this request needs no more, because it has a message of that queue, or goes
+        without one. A message of another queue that it was woken for is for the next request."""
+        turn, self._turn = self._turn, None
+        if turn is not None and (queue is None or turn is not self._lines[queue]):
+            turn.wake(1)
+
+    def _step_out(self, but: QueueWaiters | None = None) -> None:
+        for line in self._lines.values():
+            if line is not but:
+                at = bisect_left(line.parked, self)
+                if at < len(line.parked) and line.parked[at] is self:
+                    del line.parked[at]
 
 
 class Waiters:
@@ -135,29 +153,30 @@ class Waiters:
         return 0 if line is None else len(line.parked) + line.called
 
     @contextmanager
-    def enter(self, queue: QueueName) -> Iterator[Waiter]:
-        """Join the line. A request that has a turn and leaves by an exception passes it on. Raises
-        StoreUnavailable if MAX_WAITING_REQUESTS wait already."""
+    def enter(self, queues: Sequence[QueueName]) -> Iterator[Waiter]:
+        """Join the lines of these queues. A request that has a turn and leaves by an exception
+        passes it on. Raises StoreUnavailable if MAX_WAITING_REQUESTS wait already."""
         if self._members >= MAX_WAITING_REQUESTS:
             raise StoreUnavailable("too many requests wait for messages; try again later")
-        line = self._lines.setdefault(queue, QueueWaiters())
-        waiter = Waiter(line, self._next_number, self._loop)
+        lines = {queue: self._lines.setdefault(queue, QueueWaiters()) for queue in queues}
+        waiter = Waiter(lines, self._next_number, self._loop)
         self._next_number += 1
-        line.members += 1
+        for line in lines.values():
+            line.members += 1
         self._members += 1
         if self._members == 1:
             self._begin()
         try:
             yield waiter
         except BaseException:
-            if waiter.has_turn:
-                line.wake(1)
+            waiter.end_turn(None)
             raise
         finally:
-            line.members -= 1
             self._members -= 1
-            if line.members == 0:
-                del self._lines[queue]
+            for queue, line in lines.items():
+                line.members -= 1
+                if line.members == 0:
+                    del self._lines[queue]
             if self._members == 0:
                 self._end()
 
@@ -181,4 +200,4 @@ class Waiters:
         for line in self._lines.values():
             parked, line.parked = line.parked, []
             for waiter in parked:
-                waiter.resume(False)
+                waiter.resume(None)

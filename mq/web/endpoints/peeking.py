@@ -28,7 +28,7 @@ async def peek(store: Store, request: web.BaseRequest, target: Target) -> Respon
 
 async def _peek(store: Store, request: web.BaseRequest, target: Target, share: Share) -> Response:
     parameters = target.parameters
-    refuse_together(parameters, "peek", "wait", "visibility")
+    refuse_together(parameters, "peek", "wait", "visibility", "then")
     refuse_together(parameters, "id", "max", "after", "state")
     state = _read_state(parameters)
     limit = read_count(parameters, "max", MAX_ANSWER_MESSAGES)

@@ -16,7 +16,7 @@ from mq.config import (
 )
 from mq.errors import InvalidRequest
 from mq.lines.ndjson import write_members
-from mq.names import parse_message_id
+from mq.names import QueueName, parse_message_id, parse_queue_name
 from mq.store.answer_memory import Share
 from mq.store.receiving.received_message import Received
 from mq.store.receiving.receives import LongPoll
@@ -39,7 +39,13 @@ from mq.web.parameters import (
 )
 from mq.web.properties import property_headers
 
-PARAMETERS = frozenset({"wait", "visibility", "id", "max", "peek", "after", "state"})
+MAX_QUEUES = 64
+"""From how many queues one receive may take."""
+
+THEN = "then"
+PARAMETERS = frozenset({"wait", "visibility", "id", "max", THEN, "peek", "after", "state"})
+QUEUES = frozenset({THEN})
+"""Parameters that may be given more than once."""
 
 
 async def receive(store: Store, request: web.BaseRequest, target: Target) -> Response:
@@ -63,19 +69,37 @@ async def receive(store: Store, request: web.BaseRequest, target: Target) -> Res
     visibility = read_seconds(
         parameters, "visibility", MAX_VISIBILITY_SECONDS, is_zero_allowed=False
     )
+    then = _read_queues(parameters, target.queue)
     with store.answer_memory.share() as share:
         poll = LongPoll(wait)
-        receiving = store.receive_many(target.queue, limit or 1, visibility, poll, share)
+        receiving = store.receive_many(
+            target.queue, limit or 1, visibility, poll, share, then=then or ()
+        )
         waited = unless_client_leaves(request, receiving, poll.end) if wait else receiving
         found = await waited or []
         if limit is None:
-            return await _answer(store, request, found[0] if found else None)
-        return await _answer_many(store, request, found, share)
+            one = found[0] if found else None
+            return await _answer(store, request, one, names_queue=then is not None)
+        return await _answer_many(store, request, found, share, names_queue=then is not None)
+
+
+def _read_queues(parameters: dict[str, str], first: QueueName) -> Sequence[QueueName] | None:
+    """Return the queues that a receive takes from when the first has nothing, or None if it does
+    not name any. Raises InvalidName, InvalidRequest."""
+    text = parameters.get(THEN)
+    if text is None:
+        return None
+    queues = dict.fromkeys([first, *map(parse_queue_name, text.split(","))])
+    if len(queues) > MAX_QUEUES:
+        raise InvalidRequest(
+            f"{len(queues)} queues; one request receives from at most {MAX_QUEUES}"
+        )
+    return [*queues][1:]
 
 
 async def _receive_by_id(store: Store, request: web.BaseRequest, target: Target) -> Response:
     parameters = target.parameters
-    refuse_together(parameters, "id", "wait", "max")
+    refuse_together(parameters, "id", "wait", "max", THEN)
     message_id = parse_message_id(parameters["id"])
     visibility = read_seconds(parameters, "visibility", MAX_VISIBILITY_SECONDS)
     guard = read_guard(request)
@@ -87,11 +111,20 @@ async def _receive_by_id(store: Store, request: web.BaseRequest, target: Target)
     )
 
 
-async def _answer(store: Store, request: web.BaseRequest, received: Received | None) -> Response:
+async def _answer(
+    store: Store,
+    request: web.BaseRequest,
+    received: Received | None,
+    *,
+    names_queue: bool = False,
+) -> Response:
     if received is None:
         return Answer(204)
+    head = head_of(received)
+    if names_queue:
+        head += f"X-Queue: {received.queue}\r\n"
     try:
-        answer = await answer_body(store, request, received, head_of(received))
+        answer = await answer_body(store, request, received, head)
         return await send_if_half_closed(request, answer)
     except (OSError, asyncio.CancelledError):
         await store.put_back(received)
@@ -99,12 +132,22 @@ async def _answer(store: Store, request: web.BaseRequest, received: Received | N
 
 
 async def _answer_many(
-    store: Store, request: web.BaseRequest, found: Sequence[Received], share: Share
+    store: Store,
+    request: web.BaseRequest,
+    found: Sequence[Received],
+    share: Share,
+    *,
+    names_queue: bool,
 ) -> Response:
     if not found:
         return Answer(204)
+    members = [*map(members_of, found)]
+    if names_queue:
+        members = [
+            f'"queue": "{each.queue}", {said}' for each, said in zip(found, members, strict=True)
+        ]
     try:
-        answer = await answer_lines(store, request, found, [*map(members_of, found)], share)
+        answer = await answer_lines(store, request, found, members, share)
         return await send_if_half_closed(request, answer)
     except BaseException:
         for received in found:

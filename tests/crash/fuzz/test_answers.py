@@ -108,8 +108,10 @@ CALLS: dict[str, tuple[Call, int, Mapping[str, object]]] = {
         lambda context: operations.publish_many(context, ORDERS, [NewMessage("", message_id=_ID)]),
         201, {"id": _ID},
     ),
-    "receive": (lambda context: operations.receive(context, ORDERS, 0, None), 200, _LINE),
-    "receive many": (lambda context: operations.receive_many(context, ORDERS, 9, 0, 5), 200, _LINE),
+    "receive": (lambda context: operations.receive(context, [ORDERS], 0, None), 200, _LINE),
+    "receive many": (
+        lambda context: operations.receive_many(context, [ORDERS], 9, 0, 5), 200, _LINE
+    ),
     "peek": (lambda context: operations.peek(context, ORDERS, 9, None), 200, _LINE),
     "acknowledge many": (
         lambda context: by_id.acknowledge_many(context, ORDERS, {_ID: _LEASE}), 207, _OUTCOME,

@@ -12,7 +12,7 @@ from typing import Any
 from mq.errors import ExitCode
 from tests.support.mqctl import Done, assert_refused, run_to_the_end, without_ours
 from tests.support.processes import Server, wait_until
-from tests.support.wire import Wire
+from tests.support.wire import Wire, make_queue
 
 
 def execute(server: Server, queue: str, *words: str) -> Done:
@@ -61,6 +61,38 @@ def test_no_more_messages_are_received_than_asked_for(
     assert wire.count(queue) == (1, 0)
     both = ("--max=2", "--until-empty", "--", "true")
     assert counted(execute(server, queue, *both)) == {"done": 1}
+
+
+def test_other_queues_are_worked_off_when_those_before_have_nothing(
+    server: Server, wire: Wire, queue: str
+) -> None:
+    usual, bulk = make_queue(wire), make_queue(wire)
+    for each in (bulk, usual, queue):
+        wire.publish(each, b"1\n")
+        wire.publish(each, b"2\n")
+
+    others = (f"--then={usual}", f"--then={bulk}", f"--then={usual}")
+    script = ("sh", "-c", "echo $MQ_QUEUE $(cat)")
+    done = execute(server, queue, "--until-empty", *others, "--", *script)
+
+    assert counted(done) == {"done": 6}
+    said = [f"{each} {body}".encode() for each in (queue, usual, bulk) for body in "12"]
+    assert done.out.splitlines()[:-1] == said
+
+
+def test_each_of_several_queues_has_its_own_dead_letters(
+    server: Server, wire: Wire, queue: str
+) -> None:
+    other = make_queue(wire)
+    wire.request("PUT", f"/{other}?dead-letters={other}.failed")
+    wire.publish(queue, b"one")
+    wire.publish(other, b"two")
+
+    flags = ("--until-empty", "--dead-after=1", f"--then={other}")
+    done = execute(server, queue, *flags, "--", "false")
+
+    assert counted(done) == {"dead": 2}
+    assert wire.count(f"{queue}.dead") == wire.count(f"{other}.failed") == (1, 0)
 
 
 def test_a_queue_that_is_not_there_is_a_failure(server: Server) -> None:

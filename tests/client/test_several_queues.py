@@ -1,0 +1,95 @@
+"""Receives and workers of several queues: the first that has a message gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from mq.client import Client, Message, Queue, QueueNotFound
+from mq.errors import InvalidName
+from tests.support.faces import Running, counts, new_queue
+from tests.support.processes import wait_until
+
+
+@pytest.fixture
+def urgent(mq: Client) -> Queue:
+    return new_queue(mq)
+
+
+def test_the_message_says_which_queue_it_is_in(urgent: Queue, orders: Queue) -> None:
+    orders.publish("one tea")
+    urgent.publish("the bill")
+
+    for queue, text in ((urgent, "the bill"), (orders, "one tea")):
+        message = urgent.receive(then=[orders.name])
+        assert message is not None
+        assert (message.queue, message.text()) == (queue.name, text)
+        message.extend(600)
+        message.ack()
+        assert counts(queue) == (0, 0, 0)
+    assert urgent.receive(then=[orders.name], wait=0.01) is None
+
+
+def test_several_messages_are_settled_in_their_queue(urgent: Queue, orders: Queue) -> None:
+    orders.publish_many(["one", "two", "three"])
+
+    found = urgent.receive_many(9, then=[orders.name])
+
+    assert [each.text() for each in found] == ["one", "two", "three"]
+    assert {each.queue for each in found} == {orders.name}
+    found[0].release()
+    found[1].move(urgent.name)
+    assert orders.ack_many({found[2].id: found[2].lease}) == {}
+    assert (counts(urgent), counts(orders)) == ((1, 0, 0), (1, 0, 0))
+
+
+def test_messages_come_in_the_order_of_the_queues(urgent: Queue, orders: Queue) -> None:
+    for number in range(3):
+        orders.publish(f"usual {number}")
+        urgent.publish(f"urgent {number}")
+
+    got = [each.text() for each in urgent.messages(wait=0, then=[orders.name, urgent.name])]
+
+    assert got == [f"{kind} {number}" for kind in ("urgent", "usual") for number in range(3)]
+
+
+def test_a_worker_takes_the_urgent_ones_first(
+    urgent: Queue, orders: Queue, work: Callable[..., Running]
+) -> None:
+    orders.publish_many(["usual", "usual"])
+    got: list[tuple[str, str]] = []
+
+    def handle(message: Message) -> None:
+        got.append((message.queue, message.text()))
+        if len(got) == 1:
+            urgent.publish("urgent")
+
+    running = work(urgent, handle, then=[orders.name])
+    wait_until(lambda: len(got) == 3)
+    running.stop()
+
+    assert got == [(orders.name, "usual"), (urgent.name, "urgent"), (orders.name, "usual")]
+    assert (counts(urgent), counts(orders)) == ((0, 0, 0), (0, 0, 0))
+
+
+def test_a_missing_queue_ends_a_worker(urgent: Queue, work: Callable[..., Running]) -> None:
+    running = work(urgent, lambda message: None, then=["absent"])
+    running.wait()
+
+    assert isinstance(running.error, QueueNotFound)
+    assert "absent" in str(running.error)
+
+
+@pytest.mark.parametrize(
+    ("then", "error"),
+    [("usual", TypeError), (3, TypeError), ([3], TypeError), (["a/b"], InvalidName)],
+)
+def test_what_names_no_queues_is_refused(urgent: Queue, then: Any, error: type[Exception]) -> None:
+    urgent.publish("kept")
+    for receive in (urgent.receive, partial(urgent.receive_many, 2), partial(urgent.worker, print)):
+        with pytest.raises(error, match=r"then|a/b"):
+            receive(then=then)
+    assert counts(urgent) == (1, 0, 0)
