@@ -15,6 +15,7 @@ import aiofiles.threadpool
 
 from mq.commit.operation import unavailable
 from mq.config import CHUNK_BYTES, SMALL_TEXT_BYTES
+from mq.disk.calls import OPEN_UNNAMED, SYNC, WRITE, Chain, check, run_one
 from mq.disk.files import Files
 from mq.properties import NO_PROPERTIES, Properties
 from mq.spool.message.held import NO_FD
@@ -69,15 +70,15 @@ class Upload(_Stream):
     """A body on its way into an unnamed file, as far as `floor` lets it. If it is closed without
     being published, nothing is left.
 
-    `open_file` makes the file, with the first piece: a body of one piece takes one call of a
-    worker.
+    The file, of `file_mode`, is made with the first piece: a body of one piece takes one call of a
+    worker, whose file calls are made in one go.
     """
 
     def __init__(
-        self, files: Files, open_file: Callable[[], int], workers: Executor, floor: Floor
+        self, files: Files, folder_fd: int, file_mode: int, workers: Executor, floor: Floor
     ) -> None:
         super().__init__(files, NO_FD, workers)
-        self._open_file = open_file
+        self._opening = (OPEN_UNNAMED, folder_fd, file_mode)
         self._floor = floor
         self._crc32 = 0
         self.length = 0
@@ -106,21 +107,27 @@ class Upload(_Stream):
         return await self._in_worker(lambda: use(self._files.read(self._fd, self.length)))
 
     def _write(self, piece: bytes | bytearray) -> None:
-        self._put(piece)
-        self._crc32 = zlib.crc32(piece, self._crc32)
-        self.length += len(piece)
+        self._make(piece, lambda fd: ((WRITE, fd, piece),))
 
     def _end(self, last: bytes | bytearray, trailer: bytes) -> None:
-        self._write(last)
-        if trailer:
-            self._put(trailer)
-        self._files.sync(self._fd)
+        writing = [last, trailer] if trailer else [last]
+        self._make(
+            last, lambda fd: (*[(WRITE, fd, each) for each in writing], (SYNC, fd)), len(trailer)
+        )
 
-    def _put(self, data: bytes | bytearray) -> None:
-        with self._floor.writing(len(data)):
-            if self._fd == NO_FD:
-                self._fd = self._open_file()
-            self._files.write(self._fd, data)
+    def _make(
+        self, piece: bytes | bytearray, calls: Callable[[int], Chain], more_bytes: int = 0
+    ) -> None:
+        """Make the calls that write a piece, and `more_bytes` beside it, to the file. With the
+        first piece that is the file which the first call opens."""
+        is_new = self._fd == NO_FD
+        chain = (self._opening, *calls(~0)) if is_new else calls(self._fd)
+        with self._floor.writing(len(piece) + more_bytes):
+            made = check(run_one(self._files, chain))
+        if is_new:
+            self._fd = made[0]
+        self._crc32 = zlib.crc32(piece, self._crc32)
+        self.length += len(piece)
 
     async def _in_worker(self, call: Callable[..., T], *arguments: object) -> T:
         loop = asyncio.get_running_loop()

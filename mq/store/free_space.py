@@ -45,14 +45,16 @@ class Floor:
         self._lock = Lock()
         self._writing_bytes = 0
 
-    def room_bytes(self) -> int:
-        """Return how many bytes may be written now. Raises StoreUnavailable if none may be, and
-        OSError."""
+    def room_bytes(self, own_bytes: int = 0) -> int:
+        """Return how many bytes may be written now; `own_bytes` of what is being written are the
+        caller's. Raises StoreUnavailable if none may be, and OSError."""
         if self._floor_bytes == 0:
             return sys.maxsize
+        # What others end meanwhile is counted twice rather than not at all.
+        reserved = self._writing_bytes - own_bytes
         status = os.statvfs(self._folder_fd())
         free = status.f_bavail * status.f_frsize
-        room = free - self._floor_bytes - self._writing_bytes
+        room = free - self._floor_bytes - reserved
         if room < 0:
             raise _too_full(
                 f"{free} bytes are free, the floor is {self._floor_bytes} (--min-free); receive "
@@ -66,9 +68,9 @@ class Floor:
             )
         return room
 
-    def require(self, length: int) -> None:
+    def require(self, length: int, own_bytes: int = 0) -> None:
         """Raise StoreUnavailable if this many bytes more would go below the floor, and OSError."""
-        if length > self.room_bytes():
+        if length > self.room_bytes(own_bytes):
             raise self.shortage_of(length)
 
     def shortage_of(self, length: int) -> StoreUnavailable:
@@ -82,9 +84,10 @@ class Floor:
         """Reserve this many bytes, to be written within the block. The block does not begin if
         `require` raises."""
         with self._lock:
-            self.require(length)
             self._writing_bytes += length
         try:
+            # Asked without the lock, for which many threads would wait while one has no GIL.
+            self.require(length, own_bytes=length)
             yield
         finally:
             with self._lock:

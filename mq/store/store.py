@@ -132,8 +132,8 @@ class Store:
     def open_upload(self) -> bodies.Upload:
         """Return an upload for a body that is too large for memory."""
         spool = self._work.spool
-        open_file = partial(spool.files.open_unnamed, spool.fd(Folder.NEW), spool.file_mode)
-        return bodies.Upload(spool.files, open_file, self._workers, self._work.floor)
+        place = spool.files, spool.fd(Folder.NEW), spool.file_mode
+        return bodies.Upload(*place, self._workers, self._work.floor)
 
     async def publish(self, queue: QueueName, draft: Draft) -> Published:
         """Publish, and close the draft's file. Raises QueueNotFound, StoreUnavailable, IdTaken."""

@@ -69,7 +69,7 @@ REDUNDANT: dict[str, tuple[str, tuple[str, ...]]] = {
         "it is refused for good",
         (),
     ),
-    at(bodies.Upload._end, "a file"): (
+    at(bodies.Upload._make, "a file"): (
         "the barrier syncs the file too; a large body is synced before, so that no batch waits",
         (at(publish.publish, "a file"),),
     ),

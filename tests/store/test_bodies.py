@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 
@@ -19,6 +18,7 @@ from mq.errors import StoreUnavailable
 from mq.spool.message.trailer import pack_trailer
 from mq.store.bodies import Upload
 from mq.store.free_space import Floor
+from tests.support.faults import WatchedFiles
 
 PROPERTIES = {"x-meta-a": "1"}
 
@@ -39,8 +39,10 @@ class SlowFiles(Files):
     def __init__(self) -> None:
         super().__init__()
         self.begun, self.may_go_on = threading.Event(), threading.Event()
+        self.synced: list[int] = []
 
     def sync(self, fd: int) -> None:
+        self.synced.append(fd)
         self.begun.set()
         self.may_go_on.wait()
         super().sync(fd)
@@ -78,12 +80,12 @@ async def test_each_piece_takes_one_call_of_a_worker_and_the_end_none_of_its_own
 
 
 async def test_below_the_floor_no_file_is_made(workers: CountingWorkers, folder_fd: int) -> None:
-    open_file = Mock()
-    async with Upload(Files(), open_file, workers, Floor(1 << 62, lambda: folder_fd)) as upload:
+    files, floor = WatchedFiles(), Floor(1 << 62, lambda: folder_fd)
+    async with Upload(files, folder_fd, 0o600, workers, floor) as upload:
         with pytest.raises(StoreUnavailable, match="--min-free"):
             await upload.finish(b"body", None)
 
-    open_file.assert_not_called()
+    assert files.calls["open_unnamed"] == 0
 
 
 async def test_a_file_is_closed_once_no_worker_uses_it(
@@ -98,7 +100,7 @@ async def test_a_file_is_closed_once_no_worker_uses_it(
 
     task = asyncio.create_task(give_up())
     await asyncio.to_thread(files.begun.wait)
-    fd = upload._fd
+    [fd] = files.synced
     task.cancel()
     await asyncio.wait([task])
     os.fstat(fd)
@@ -113,4 +115,4 @@ async def test_a_file_is_closed_once_no_worker_uses_it(
 
 def _upload(files: Files, folder_fd: int, workers: CountingWorkers) -> Upload:
     floor = Floor(0, lambda: folder_fd)
-    return Upload(files, lambda: files.open_unnamed(folder_fd, 0o600), workers, floor)
+    return Upload(files, folder_fd, 0o600, workers, floor)
