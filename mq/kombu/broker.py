@@ -25,7 +25,7 @@ _SHORTEST_VISIBILITY_SECONDS = 1.0
 
 OPTIONS = frozenset(
     {"visibility_timeout", "wait_time_seconds", "token", "token_file", "ca_file",
-     "timeout_seconds", "retry_seconds"}
+     "timeout_seconds", "retry_seconds", "queue_order_strategy"}
 )  # fmt: skip
 _OF_KOMBU = frozenset(
     {"body_encoding", "deadletter_queue", "errback", "interval_max", "interval_start",
@@ -33,11 +33,14 @@ _OF_KOMBU = frozenset(
 )  # fmt: skip
 """Options that kombu and Celery read themselves; `polling_interval` has no effect here."""
 _REFUSED = {
-    "priority_steps": "MQ has no priorities; use a queue for each",
-    "queue_order_strategy": "queues are read in turns",
+    "priority_steps": 'use a queue for each priority, and queue_order_strategy="priority"',
     "fanout_prefix": "MQ has no fanout exchanges",
     "fanout_patterns": "MQ has no fanout exchanges",
 }
+
+_QUEUE_ORDERS = ("round_robin", "priority", "sorted")
+"""In which order several queues are asked for a message, as kombu names it: in turn, always the
+first one first, or by name."""
 
 
 class BrokerAddress(NamedTuple):
@@ -58,6 +61,7 @@ class MqOptions(NamedTuple):
     ca_file: str | None
     timeout_seconds: float
     retry_seconds: float
+    queue_order: str
 
 
 def read_options(given: Mapping[str, Any]) -> MqOptions:
@@ -71,7 +75,7 @@ def read_options(given: Mapping[str, Any]) -> MqOptions:
     assert retry is not None
     return MqOptions(
         visibility, wait, given.get("token"), given.get("token_file"), given.get("ca_file"),
-        timeout, retry,
+        timeout, retry, _queue_order(given),
     )  # fmt: skip
 
 
@@ -84,6 +88,15 @@ def _require_known(given: Mapping[str, Any]) -> None:
                 "transport option %s has no effect with MQ; it knows %s",
                 name, ", ".join(sorted(OPTIONS)),
             )  # fmt: skip
+
+
+def _queue_order(given: Mapping[str, Any]) -> str:
+    order = given.get("queue_order_strategy", _QUEUE_ORDERS[0])
+    if order not in _QUEUE_ORDERS:
+        raise ValueError(
+            f"transport option queue_order_strategy={order!r}: give {' or '.join(_QUEUE_ORDERS)}"
+        )
+    return str(order)
 
 
 def _visibility_seconds(given: Mapping[str, Any]) -> float | None:

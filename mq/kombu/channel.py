@@ -28,7 +28,7 @@ from mq.kombu.payload import (
     refuse_properties,
 )
 from mq.kombu.prefetch import Prefetch
-from mq.kombu.receiver import Receiver
+from mq.kombu.receiver import Consumption, Receiver
 from mq.names import parse_queue_name
 
 _EXCHANGE_TYPES = frozenset({"direct", "topic"})
@@ -51,8 +51,13 @@ class MqChannel(virtual.Channel):
         self._pid = os.getpid()
         self._prefetch = Prefetch()
         self._keeper = Keeper(self._session, self._prefetch)
-        self._receivers: dict[str, Receiver] = {}
-        self._ended: list[Receiver] = []
+        self._receiver = Receiver(
+            session=self._session,
+            options=self._options,
+            prefetch=self._prefetch,
+            keeper=self._keeper,
+            inbox=self._inbox,
+        )
         self._received: dict[str, Message] = {}
 
     # Queues
@@ -196,26 +201,19 @@ class MqChannel(virtual.Channel):
         **kwargs: Any,
     ) -> None:  # fmt: skip
         super().basic_consume(queue, no_ack, callback, consumer_tag, **kwargs)
-        on_payload = self.connection._callbacks[queue]
-        receiver = Receiver(
-            session=self._session,
-            options=self._options,
-            queue=parse_queue_name(queue),
-            consumer=f"{self.channel_id}:{consumer_tag}",
-            deliver=partial(self._deliver, no_ack=no_ack, on_payload=on_payload),
-            prefetch=self._prefetch,
-            keeper=self._keeper,
-            inbox=self._inbox,
+        deliver = partial(
+            self._deliver, no_ack=no_ack, on_payload=self.connection._callbacks[queue]
         )
-        self._receivers[consumer_tag] = receiver
-        receiver.start()
+        consumer = self._consumer(consumer_tag)
+        self._receiver.consume(Consumption(consumer, parse_queue_name(queue), deliver))
 
     def basic_cancel(self, consumer_tag: str) -> None:
-        receiver = self._receivers.pop(consumer_tag, None)
-        if receiver is not None:
-            receiver.stop()
-            self._ended.append(receiver)
+        self._receiver.cancel(self._consumer(consumer_tag))
         super().basic_cancel(consumer_tag)
+
+    def _consumer(self, tag: str) -> str:
+        """Return what a consumer is called in the inbox, which serves all channels."""
+        return f"{self.channel_id}:{tag}"
 
     def basic_qos(
         self, prefetch_size: int = 0, prefetch_count: int = 0, apply_global: bool = False
@@ -293,6 +291,5 @@ class MqChannel(virtual.Channel):
         was_open = not self.closed
         super().close()
         if was_open:
-            for receiver in self._ended:
-                receiver.join()
+            self._receiver.close()
             self._keeper.close()

@@ -71,7 +71,7 @@ def test_what_kombu_adds_to_mq_must_be_http() -> None:
         ({"wait_time_seconds": 61}, "up to 60"),
         ({"wait_time_seconds": 0}, "more than 0"),
         ({"retry_seconds": -1}, "give seconds"),
-        ({"priority_steps": [0, 5]}, "no priorities"),
+        ({"priority_steps": [0, 5]}, "a queue for each priority"),
         ({"fanout_prefix": True}, "no fanout"),
     ],
 )

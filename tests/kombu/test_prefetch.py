@@ -65,67 +65,39 @@ def test_one_message_at_a_time_from_two_queues(connect: Connect, queue: str) -> 
     assert "last" in consumed.bodies()
 
 
-def test_a_full_room_makes_fetchers_wait_until_some_of_it_is_free() -> None:
+def test_a_full_room_is_waited_for() -> None:
     prefetch = Prefetch()
     prefetch.limit(2)
-    prefetch.join("a")
-    assert prefetch.reserve("a", 100, never) == 2
-    prefetch.end_reservation("a", 2, 2)
-    taken: list[int] = []
-    waiting = Thread(target=lambda: taken.append(prefetch.reserve("a", 100, never)))
+    assert prefetch.wait_for_room(never) == 2
+    prefetch.use(2)
+    found: list[int] = []
+    waiting = Thread(target=lambda: found.append(prefetch.wait_for_room(never)))
     waiting.start()
-    assert taken == []
+    assert found == []
 
     prefetch.free(1)
 
     waiting.join(10)
-    assert taken == [1]
-
-
-def test_a_reservation_leaves_a_share_to_the_others() -> None:
-    prefetch = Prefetch()
-    prefetch.limit(8)
-    prefetch.join("a")
-    prefetch.join("b")
-
-    assert prefetch.reserve("a", 100, never) == 4
-    assert prefetch.reserve("b", 100, never) == 4
-    prefetch.end_reservation("b", 4, 0)
-    prefetch.leave("b")
-    prefetch.end_reservation("a", 4, 0)
-    assert prefetch.reserve("a", 100, never) == 8
-
-
-def test_nobody_waits_for_messages_while_another_queue_has_some() -> None:
-    prefetch = Prefetch()
-    prefetch.join("a")
-    assert prefetch.wait_seconds(20, 1) == 20
-    prefetch.join("b")
-    assert prefetch.wait_seconds(20, 1) == 1
-
-    prefetch.end_reservation("a", prefetch.reserve("a", 1, never), 1)
-
-    assert prefetch.wait_seconds(20, 1) == 0
+    assert found == [1]
 
 
 def test_one_that_is_stopped_waits_no_longer() -> None:
     prefetch, stopped = Prefetch(), Event()
     prefetch.limit(1)
     prefetch.use(1)
-    taken: list[int] = []
-    waiting = Thread(target=lambda: taken.append(prefetch.reserve("a", 1, stopped.is_set)))
+    found: list[int] = []
+    waiting = Thread(target=lambda: found.append(prefetch.wait_for_room(stopped.is_set)))
     waiting.start()
 
     stopped.set()
     prefetch.wake()
 
     waiting.join(10)
-    assert taken == [0]
+    assert found == [0]
 
 
 def test_a_prefetch_count_of_zero_has_a_limit_too() -> None:
     prefetch = Prefetch()
-    prefetch.join("a")
     prefetch.limit(0)
 
-    assert prefetch.reserve("a", 10**6, never) == MOST_UNACKNOWLEDGED
+    assert prefetch.wait_for_room(never) == MOST_UNACKNOWLEDGED

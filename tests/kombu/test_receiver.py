@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from urllib.request import urlopen
 
 import pytest
 from kombu import Connection
 
 from mq.client import Client, QueueNotFound
-from tests.support.consuming import Connect, Consumed, publish
+from tests.support.consuming import Connect, Consumed, publish, requests
 from tests.support.processes import Server, wait_until
 from tests.support.proxy import LossyProxy
 
@@ -40,16 +39,6 @@ def test_an_empty_queue_is_asked_seldom(start_server: Callable[..., Server], que
         wait_until(lambda: time.monotonic() > before + 1)
 
         assert 0 < requests(server) < 20
-
-
-def requests(server: Server) -> float:
-    with urlopen(f"http://127.0.0.1:{server.admin_port}/metrics") as answer:
-        lines = answer.read().decode().splitlines()
-    return sum(
-        float(line.rpartition(" ")[2])
-        for line in lines
-        if line.startswith("mq_http_request_duration_seconds_count")
-    )
 
 
 def test_consumers_go_on_when_the_server_was_killed_and_started_again(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from urllib.request import urlopen
 
 from kombu import Connection, Consumer, Queue
 
 from mq.client import Client
-from tests.support.processes import wait_until
+from tests.support.processes import Server, wait_until
 
 Connect = Callable[..., Connection]
 
@@ -25,6 +26,17 @@ def ready(client: Client, queue: str) -> int:
 
 def leased(client: Client, queue: str) -> int:
     return client.queue(queue).counts().leased
+
+
+def requests(server: Server) -> float:
+    """Return how many requests a server has answered, whose metrics are served."""
+    with urlopen(f"http://127.0.0.1:{server.admin_port}/metrics") as answer:
+        lines = answer.read().decode().splitlines()
+    return sum(
+        float(line.rpartition(" ")[2])
+        for line in lines
+        if line.startswith("mq_http_request_duration_seconds_count")
+    )
 
 
 class Consumed:

@@ -11,6 +11,7 @@ from aiohttp import web
 from mq.config import (
     DEFAULT_CONTENT_TYPE,
     MAX_ANSWER_MESSAGES,
+    MAX_RECEIVE_QUEUES,
     MAX_VISIBILITY_SECONDS,
     MAX_WAIT_SECONDS,
 )
@@ -38,9 +39,6 @@ from mq.web.parameters import (
     refuse_together,
 )
 from mq.web.properties import property_headers
-
-MAX_QUEUES = 64
-"""From how many queues one receive may take."""
 
 THEN = "then"
 PARAMETERS = frozenset({"wait", "visibility", "id", "max", THEN, "peek", "after", "state"})
@@ -90,9 +88,9 @@ def _read_queues(parameters: dict[str, str], first: QueueName) -> Sequence[Queue
     if text is None:
         return None
     queues = dict.fromkeys([first, *map(parse_queue_name, text.split(","))])
-    if len(queues) > MAX_QUEUES:
+    if len(queues) > MAX_RECEIVE_QUEUES:
         raise InvalidRequest(
-            f"{len(queues)} queues; one request receives from at most {MAX_QUEUES}"
+            f"{len(queues)} queues; one request receives from at most {MAX_RECEIVE_QUEUES}"
         )
     return [*queues][1:]
 

@@ -1,0 +1,123 @@
+"""Several queues: one request asks for a message of any, in the order that the options say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from kombu import Connection, Consumer, Queue
+
+from mq.client import Client, QueueNotFound
+from mq.config import MAX_RECEIVE_QUEUES
+from tests.support.consuming import Connect, Consumed, publish, requests
+from tests.support.processes import Server
+
+
+def names_of(queue: str) -> list[str]:
+    return [f"{queue}-{letter}" for letter in "bac"]
+
+
+def taken_one_by_one(connection: Connection, names: list[str], count: int) -> list[Any]:
+    """Consume with room for one message; each is acknowledged before the next."""
+    consumed = Consumed(connection, *names, prefetch=1)
+    for number in range(1, count + 1):
+        consumed.drain_count(number)
+        consumed.messages[-1].ack()
+    return consumed.bodies()
+
+
+@pytest.mark.parametrize(
+    ("options", "order"),
+    [
+        ({"queue_order_strategy": "priority"}, "bbaacc"),
+        ({"queue_order_strategy": "sorted"}, "aabbcc"),
+        ({"queue_order_strategy": "round_robin"}, "bacbac"),
+        ({}, "bacbac"),
+    ],
+)
+def test_queues_are_asked_in_the_order_that_was_chosen(
+    connect: Connect, queue: str, options: dict[str, Any], order: str
+) -> None:
+    connection, names = connect(**options), names_of(queue)
+    for name in names:
+        publish(connection, name, name[-1], name[-1])
+
+    assert "".join(taken_one_by_one(connection, names, 6)) == order
+
+
+def test_an_urgent_message_meets_a_request_that_waits(
+    start_server: Callable[..., Server], queue: str
+) -> None:
+    """The one place of the channel is not taken by a request for another queue: few are made."""
+    server = start_server("--admin=127.0.0.1:0")
+    names = names_of(queue)
+    with Connection(server.url.replace("http", "mq")) as connection, Client(server.url) as client:
+        for name in names:
+            client.queue(name).create()
+        consumed = Consumed(connection, *names, prefetch=1)
+        for number, name in enumerate(names * 3, start=1):
+            client.queue(name).publish(str(number), content_type="application/json")
+            consumed.drain_count(number)
+            consumed.messages[-1].ack()
+
+        assert consumed.bodies() == list(range(1, 10))
+        # For each a publish, a receive and a removal. Consuming more and more queues takes a few.
+        assert requests(server) <= 9 * 3 + 9
+
+
+def test_a_queue_that_is_missing_ends_its_own_consumption_alone(
+    connect: Connect, client: Client, queue: str
+) -> None:
+    connection, names = connect(), names_of(queue)
+    for name in names:
+        client.queue(name).create()
+    consumed = Consumed(connection, *names)
+
+    client.queue(names[1]).delete()
+
+    with pytest.raises(QueueNotFound, match=names[1]):
+        connection.drain_events(timeout=30)
+    for number, name in enumerate((names[0], names[2]), start=1):
+        client.queue(name).publish(str(number), content_type="application/json")
+        consumed.drain_count(number)
+    assert consumed.bodies() == [1, 2]
+
+
+def test_one_who_begins_later_is_served_at_once(
+    connect: Connect, client: Client, queue: str
+) -> None:
+    """A request for the other queue waits meanwhile, for longer than this test."""
+    connection, (first, second, _) = connect(wait_time_seconds=60), names_of(queue)
+    consumed = Consumed(connection, first)
+    client.queue(second).create()
+    got: list[Any] = []
+    late = Consumer(consumed.channel, [Queue(second)], on_message=got.append)
+    late.consume()
+
+    client.queue(second).publish("1", content_type="application/json")
+    consumed.drain(lambda: got)
+    late.cancel()
+    client.queue(first).publish("2", content_type="application/json")
+    consumed.drain_count(1)
+
+    assert [each.decode() for each in got] == [1]
+    assert consumed.bodies() == [2]
+    client.queue(second).publish("3", content_type="application/json")
+    assert client.queue(second).counts().ready == 1
+
+
+def test_more_queues_than_one_request_can_name(
+    connect: Connect, client: Client, queue: str
+) -> None:
+    connection = connect()
+    names = [f"{queue}-{number}" for number in range(MAX_RECEIVE_QUEUES + 3)]
+    for name in names:
+        client.queue(name).create()
+    consumed = Consumed(connection, *names)
+
+    for number, name in enumerate((names[-1], names[0], names[-2]), start=1):
+        client.queue(name).publish(str(number), content_type="application/json")
+        consumed.drain_count(number)
+
+    assert consumed.bodies() == [1, 2, 3]
