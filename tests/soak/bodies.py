@@ -22,7 +22,10 @@ DRAFTS = "drafts"
 DYING = "dying"
 DEAD = "dying.dead"
 LETTERS = "letters"
-QUEUES = (SINGLES, BULK, DRAFTS, DYING, DEAD, LETTERS)
+IDLE = "idle"
+"""Nobody publishes to this one."""
+
+QUEUES = (SINGLES, BULK, DRAFTS, DYING, DEAD, LETTERS, IDLE)
 PROMPT = frozenset({SINGLES, BULK, LETTERS})
 """From these messages are neither purged nor moved."""
 

@@ -9,11 +9,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from tests.crash.cuts.bodies import body_of
-from tests.soak.bodies import SINGLES, given_of, property_of
+from tests.soak.bodies import IDLE, SINGLES, given_of, property_of
 from tests.soak.history import Event, Given
 from tests.soak.worker import HttpWorker, SoakSite, one
 
 _MESSAGES = f"/{SINGLES}/messages"
+_AFTER_ANOTHER = f"/{IDLE}/messages?then={SINGLES}&"
 
 
 class SinglesWorker(HttpWorker):
@@ -73,7 +74,8 @@ class SinglesWorker(HttpWorker):
         self._lease_seconds = self.random.choice([0.5, 1.0, 2.0, 4.0])
         event = Event("receive", 0, 0, None, SINGLES, self._lease_seconds)
         wait = self.random.choice(["", "", "&wait=0.3"])
-        answer = await self.ask(event, "GET", f"{_MESSAGES}?visibility={self._lease_seconds}{wait}")
+        target = f"{self.random.choice([_MESSAGES + '?', _AFTER_ANOTHER])}visibility="
+        answer = await self.ask(event, "GET", f"{target}{self._lease_seconds}{wait}")
         if answer.status == 200:
             event.given = [given_of(answer)]
             self._held = list(event.given)
