@@ -29,7 +29,7 @@ from mq.disk.file_work import FileWork, do_together
 from mq.disk.files import Files
 from mq.lifecycle import Folder
 from mq.names import QueueName, file_name, parse_file_name, parse_message_id, queue_path
-from mq.spool.message.held import Lost, look_at
+from mq.spool.message.held import Lost, fails_its_seal, look_at
 from mq.spool.message.opening import move_held, open_held
 from mq.spool.message.seal import Seal, sealing
 from mq.spool.message.trailer import pack_trailer, sealed
@@ -177,8 +177,11 @@ class Intake:
             if is_whole:
                 taken += self._remove(queue, leases)
             else:
-                # The power went before it was synced, so the server still has it.
-                self.decide(queue, leases, leases.keys())
+                # What the power tore before it was synced is at the server still. What was damaged
+                # later is not: it is Spark's, as a damaged message.
+                make_staged_queue(self._spool, queue)
+                there = {each for each in leases if self._is_there(queue, each)}
+                taken += self.decide(queue, leases, there)
         return taken
 
     def _staged(self) -> dict[tuple[QueueName, bool], dict[str, str]]:
@@ -190,11 +193,19 @@ class Intake:
             if parsed is None or opened is None:
                 continue
             with opened:
-                seal, is_whole = opened.seal, opened.is_as_long_as_sealed()
+                # What was not synced may have its whole length, in zeros.
+                seal, is_whole = opened.seal, not fails_its_seal(opened, self._spool.files)
             if seal is not None:
                 leases = found.setdefault((parsed[0], is_whole), {})
                 leases[parsed[1]] = f"{seal.lease:016x}"
         return found
+
+    def _is_there(self, queue: QueueName, message_id: str) -> bool:
+        try:
+            self._servers.ask(lambda mq: mq.queue(queue).peek_at(message_id))
+        except (MessageNotFound, QueueNotFound):
+            return False
+        return True
 
     def _remove(self, queue: QueueName, leases: dict[str, str]) -> int:
         """Remove staged messages at the servers, and take those that were removed. Returns how many
