@@ -138,8 +138,25 @@ class Intake:
         messages = self._servers.ask(receive)
         allowance.came(most, len(messages), sum(len(each.body) for each in messages))
         if messages:
-            allowance.taken(self._remove(queue, self.stage(queue, messages)))
+            allowance.taken(self._remove(queue, self._stage_durably(queue, messages)))
         return len(messages)
+
+    def _stage_durably(self, queue: QueueName, messages: Iterable[Message]) -> dict[str, str]:
+        """Stage messages as `stage` does, and sync them. If that fails, this raises OSError, and
+        none of them stays: the next sync would succeed without what could not be written."""
+        files = self._spool.files
+        # An error is reported once to a descriptor, and other threads sync too.
+        fd = files.open_folder(self._spool.fd(Folder.DELAY), ".")
+        try:
+            leases = self.stage(queue, messages)
+            try:
+                files.sync_file_system(fd)
+            except OSError:
+                self.decide(queue, leases, leases.keys())
+                raise
+            return leases
+        finally:
+            files.close(fd)
 
     def stage(self, queue: QueueName, messages: Iterable[Message]) -> dict[str, str]:
         """Write messages into `delay`, not durably by itself. Returns the lease of each. One is
@@ -172,17 +189,13 @@ class Intake:
     def settle(self) -> int:
         """Decide about the messages that an earlier call, or another driver, has left in `delay`.
         Returns how many became Spark's. Raises ClientError; the rest is then for the next call."""
-        taken = 0
-        for (queue, is_whole), leases in self._staged().items():
-            if is_whole:
-                taken += self._remove(queue, leases)
-            else:
-                # What the power tore before it was synced is at the server still. What was damaged
-                # later is not: it is Spark's, as a damaged message.
-                make_staged_queue(self._spool, queue)
-                there = {each for each in leases if self._is_there(queue, each)}
-                taken += self.decide(queue, leases, there)
-        return taken
+        if not (staged := self._staged()):
+            return 0
+        self._spool.files.sync_file_system(self._spool.fd(Folder.DELAY))
+        return sum(
+            self._remove(queue, leases) if is_whole else self._take_durable(queue, leases)
+            for (queue, is_whole), leases in staged.items()
+        )
 
     def _staged(self) -> dict[tuple[QueueName, bool], dict[str, str]]:
         """Return the lease of each message in `delay`, by queue and by whether it is whole."""
@@ -200,6 +213,14 @@ class Intake:
                 leases[parsed[1]] = f"{seal.lease:016x}"
         return found
 
+    def _take_durable(self, queue: QueueName, leases: dict[str, str]) -> int:
+        """Take those of some damaged messages that the server has no more: they were durable here,
+        and were damaged later. What the power tore before that, the server has. Returns how many
+        were taken. Raises ClientError."""
+        make_staged_queue(self._spool, queue)
+        there = {each for each in leases if self._is_there(queue, each)}
+        return self.decide(queue, leases, there)
+
     def _is_there(self, queue: QueueName, message_id: str) -> bool:
         try:
             self._servers.ask(lambda mq: mq.queue(queue).peek_at(message_id))
@@ -208,11 +229,9 @@ class Intake:
         return True
 
     def _remove(self, queue: QueueName, leases: dict[str, str]) -> int:
-        """Remove staged messages at the servers, and take those that were removed. Returns how many
-        that were. Raises ClientError if one could not be removed; then none is decided about."""
-        # The sync comes before the first removal, because a message that is removed there is
-        # nowhere else.
-        self._spool.files.sync_file_system(self._spool.fd(Folder.DELAY))
+        """Remove messages at the servers that are durable here, and take those that were removed.
+        Returns how many that were. Raises ClientError if one could not be removed; then none is
+        decided about."""
         make_staged_queue(self._spool, queue)
 
         def remove(mq: Client) -> dict[str, ClientError]:

@@ -3,7 +3,6 @@ them, whatever happens between two steps."""
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 from collections.abc import Callable, Iterator
@@ -233,36 +232,6 @@ def test_nothing_is_removed_at_the_server_before_it_is_durable_here(
     intake.fetch(None, None)
 
     assert files.leased[0] == 5
-
-
-class FailsOnce(Files):
-    """At the third sync: by then several threads bring messages."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.syncs = 0
-
-    def sync_file_system(self, fd: int) -> None:
-        self.syncs += 1
-        if self.syncs == 3:
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        super().sync_file_system(fd)
-
-
-def test_of_several_threads_one_may_fail_and_nothing_is_lost_or_doubled(
-    site: UrlSite, start_intake: StartIntake
-) -> None:
-    ids = [each for _ in range(4) for each in publish(site, 1000)]
-    files = FailsOnce()
-    with pytest.raises(OSError, match="Input/output error"):
-        start_intake(files).fetch(None, None)
-    assert len(site.staged("in", "delay")) == 1000
-
-    start_intake().fetch(None, None)
-
-    assert site.staged("in", "queues") == sorted(f"orders/{each}" for each in ids)
-    assert site.staged("in", "delay") == []
-    assert site.orders.counts()[1:4] == (0, 0, 0)
 
 
 def test_type_time_and_count_are_those_of_the_server(
