@@ -57,7 +57,7 @@ class Intake:
         self, root: Path, addresses: Addresses, queues: Iterable[str], files: Files | None = None
     ) -> None:
         """Open the staging at `root`. This sends nothing."""
-        self._spool = open_staging(root, files or Files())
+        self._spool = open_staging(root, files)
         self._lease_seconds = addresses.lease_seconds
         self._servers = ServerChoice(addresses)
         self._queues = [QueueName(queue) for queue in queues]

@@ -21,6 +21,7 @@ from mq.lifecycle import Actor, Folder
 from mq.names import QueueName
 from mq.spool.folders import Spool
 from mq.spool.moves import OpenFolder
+from mq.spool.network_files import files_for
 from mq.spool.root import open_root, visit_root
 
 _SERVERS = "servers"
@@ -33,7 +34,7 @@ class StagingRefused(MQError):
 
 def prepare_staging(root: Path, urls: tuple[str, ...]) -> None:
     """Make the root of one direction where it is missing. Raises StartRefused, StagingRefused."""
-    files = Files()
+    files = files_for(root)
     spool, system = open_root(root, ServerConfig().mode, files)
     try:
         if not system.has_seals:
@@ -78,9 +79,9 @@ def _require_same(path: Path, wanted: bytes, urls: tuple[str, ...]) -> None:
         )
 
 
-def open_staging(root: Path, files: Files) -> Spool:
+def open_staging(root: Path, files: Files | None = None) -> Spool:
     """Open what `prepare_staging` made, for messages that go to the servers or come from them."""
-    return visit_root(root, files, Actor.STAGING)
+    return visit_root(root, files or files_for(root), Actor.STAGING)
 
 
 def make_staged_queue(spool: Spool, queue: QueueName) -> None:

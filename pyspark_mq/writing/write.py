@@ -160,7 +160,7 @@ def _forward(options: Options, addresses: Addresses) -> None:
         # Where no server sweeps, this finishes what a dead driver has committed, and gives up what
         # it never will.
         sweep_transactions(spool, time.time_ns())
-    with closing(open_staging(options.root, Files())) as spool, ServerChoice(addresses) as servers:
+    with closing(open_staging(options.root)) as spool, ServerChoice(addresses) as servers:
         Forwarder(spool, servers).forward()
 
 

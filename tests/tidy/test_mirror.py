@@ -69,7 +69,6 @@ ELSEWHERE = {
     "http/connections/test_http_server.py": "mq/web/connections/connection",
     "http/test_quick_way.py": "mq/web/connections/quick_connection",
     "http/test_routes.py": "mq/web/api mq/web/problems",
-    "spark/by_url/test_intake.py": "pyspark_mq/by_url/staging",
     "spark/pipeline/test_jobs.py": "pyspark_mq/pipeline/places pyspark_mq/pipeline/jobs/publishing",
     "spark/pipeline/test_cli.py": "pyspark_mq/pipeline/place_flags",
     "spark/pipeline/test_odd_input.py": "pyspark_mq/pipeline/json_texts",
