@@ -24,6 +24,7 @@ import uvloop
 
 from mq import __version__
 from mq.admin.endpoints import Admin
+from mq.admin.listener import AdminServer
 from mq.config import ServerConfig
 from mq.daemon.credentials import Credentials
 from mq.daemon.listeners import bind
@@ -55,7 +56,7 @@ MIN_DESCRIPTORS = 64
 """With fewer a server does not start: it has some 30 open before the first client comes."""
 
 MAX_ADMIN_CONNECTIONS = 100
-"""How many connections the admin listener takes at once."""
+"""How many connections the admin listener has at once."""
 
 log = structlog.get_logger(__name__)
 
@@ -168,7 +169,7 @@ async def _serve(
         stack.callback(listeners.close)
         watching = await stack.enter_async_context(AsyncExitStack())
         await watching.enter_async_context(
-            _serving("admin", listeners.admin, HttpServer(admin.handle, admin_limits))
+            _serving("admin", listeners.admin, AdminServer(admin.handle, admin_limits))
         )
         store = await stack.enter_async_context(open_store(config, counts=OperationCounts(shared)))
         # Nobody asks a store that is closed.

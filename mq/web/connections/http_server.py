@@ -125,10 +125,14 @@ class HttpServer(web.Server):
 
     def admit(self) -> bool:
         """Count one more connection, until `leave`. Returns False if there are too many."""
-        if 0 < self._limits.max_connections <= self._accepted:
+        if 0 < self._limits.max_connections <= self._accepted and not self.make_room():
             return False
         self._accepted += 1
         return True
+
+    def make_room(self) -> bool:
+        """End a connection for a new one. Returns False if none may be ended."""
+        return False
 
     def leave(self) -> None:
         self._accepted -= 1
