@@ -187,14 +187,15 @@ def _without_those_behind(
     keeps those of its group behind it."""
     left: list[Received] = []
     waiting: set[str | None] = set()
-    for each in taken:
-        group = state.groups.group_of(each.message_id)
-        if not any(each is other for other in good):
-            look_again(work, queue, state, each.message_id)
-            if each.message_id in state.groups:
+    whole = {each.message_id: each for each in good}
+    for message_id in [each.message_id for each in taken]:
+        group = state.groups.group_of(message_id)
+        if (received := whole.get(message_id)) is None:
+            look_again(work, queue, state, message_id)
+            if message_id in state.groups:
                 waiting.add(group)
         elif group in waiting:
-            give_back(work, [each])
+            give_back(work, [received])
         else:
-            left.append(each)
+            left.append(received)
     return left

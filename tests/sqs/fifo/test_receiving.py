@@ -13,6 +13,7 @@ from mq_sqs.fifo.fifo_queue import FifoQueue
 from mq_sqs.fifo.using import look_again
 from tests.support.fifo import LINE, FifoLine, bodies_of, fifo_on, move_due
 from tests.support.messages import names_in
+from tests.support.stores import body_of
 
 
 async def test_each_group_comes_in_its_order_and_the_oldest_group_first(root: Path) -> None:
@@ -131,6 +132,23 @@ async def test_a_damaged_message_makes_way_for_the_next(root: Path) -> None:
         (root / "queues" / queue_path(LINE, published[0].message_id)).write_bytes(b"torn")
 
         assert await line.bodies() == ["2"]
+        assert names_in(root / "corrupt") == [f"{LINE}:{published[0].message_id}"]
+
+
+@pytest.mark.parametrize("size", [200_000, 600_000])
+async def test_a_large_damaged_message_keeps_back_none_that_was_taken_with_it(
+    root: Path, size: int
+) -> None:
+    async with fifo_on(root) as line:
+        bodies = ["1" * size, "2", "3" * size, "4"]
+        published = await line.send_all(*zip(bodies, "abca", strict=True))
+        with (root / "queues" / queue_path(LINE, published[0].message_id)).open("r+b") as file:
+            file.write(b"torn")
+
+        taken = await line.receive(10)
+
+        found = [await body_of(line.store, each) for each in taken]
+        assert {*found} == {each.encode() for each in bodies[1:]}
         assert names_in(root / "corrupt") == [f"{LINE}:{published[0].message_id}"]
 
 
