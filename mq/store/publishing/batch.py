@@ -17,6 +17,7 @@ from mq.errors import StoreUnavailable
 from mq.ids import Position
 from mq.lifecycle import Folder
 from mq.names import QueueName
+from mq.spool.queue.listing import may_be_in
 from mq.spool.rolling import Rolled
 from mq.spool.sets import seal_set
 from mq.store.context import Workspace
@@ -122,6 +123,9 @@ def _deliver_beside_others(work: Workspace, batch: Batch) -> Operation[Rolled]:
         if ready is not None:
             ready.end_noting_gone(gone)
     rolled.ready = [each for each in rolled.ready if each[1] not in gone]
+    if work.ready.get(batch.queue) is not ready:
+        # The index has begun meanwhile, and nobody has noted what left it.
+        rolled.ready = [each for each in rolled.ready if may_be_in(work.spool, *each)]
     return rolled
 
 
