@@ -21,11 +21,13 @@ _Key = tuple[QueueName, str]
 
 
 class ReceiveAttempt(NamedTuple):
-    """What a receive was answered: messages and their bodies, in their order."""
+    """What a receive was answered: messages and their bodies, in their order. `to_put_back` are
+    those that the first call puts back if its client is gone."""
 
     received: Sequence[Received]
     bodies: Sequence[bytes]
     until: float
+    to_put_back: list[Received]
 
     @property
     def size(self) -> int:
@@ -55,14 +57,15 @@ class Attempts:
         self,
         queue: QueueName,
         attempt_id: str,
-        received: Sequence[Received],
+        received: list[Received],
         bodies: Sequence[bytes],
     ) -> None:
         """Keep what a receive is answered. An empty answer is not kept: there may be messages the
         next time."""
         key = (queue, attempt_id)
         self._drop(key)
-        attempt = ReceiveAttempt(received, bodies, self._clock() + ATTEMPT_SECONDS)
+        until = self._clock() + ATTEMPT_SECONDS
+        attempt = ReceiveAttempt(tuple(received), bodies, until, received)
         if not received or attempt.size > MAX_ATTEMPT_BYTES:
             return
         self._attempts[key] = attempt

@@ -86,7 +86,7 @@ async def _receive(operations: Operations, call: SqsCall, queue: QueueName) -> _
         await _show_again(operations, queue, call.received)
     bodies = await _read_bodies(operations, call.received)
     if attempt_id is not None:
-        operations.fifo.attempts.keep(queue, attempt_id, tuple(call.received), bodies)
+        operations.fifo.attempts.keep(queue, attempt_id, call.received, bodies)
     return call.received, bodies
 
 
@@ -98,6 +98,8 @@ async def _receive_again(
     attempt = operations.fifo.attempts.find(queue, attempt_id)
     if attempt is None:
         return None
+    # They are this client's now, whatever becomes of the first call's answer.
+    attempt.to_put_back.clear()
     is_renewed = await operations.fifo.renew(queue, attempt, seconds)
     # One may have been deleted meanwhile.
     if is_renewed and operations.fifo.attempts.find(queue, attempt_id) is attempt:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import socket
 import threading
 import time
 from contextlib import closing
@@ -185,6 +186,25 @@ def test_a_client_that_leaves_its_poll_takes_no_message_along(
     sqs.send_message(QueueUrl=url, MessageBody="a")
 
     assert [each["Body"] for each in receive(sqs, url, WaitTimeSeconds=20)] == ["a"]
+
+
+def test_what_an_attempt_was_answered_again_stays_in_flight(gateway: Server, sqs: Any) -> None:
+    """The first client has closed its own direction, and then refuses the rest of its answer."""
+    line = make_url(sqs, FifoQueue="true", ContentBasedDeduplication="true")
+    for at in range(8):
+        sqs.send_message(QueueUrl=line, MessageBody=str(at) * 10**6, MessageGroupId="a")
+    attempt = {"QueueUrl": line, "MaxNumberOfMessages": 10, "ReceiveRequestAttemptId": "a"}
+    first = Wire(gateway.port)
+    body = json.dumps(attempt).encode()
+    first.send(request_bytes("POST", "/", body, x_amz_target="AmazonSQS.ReceiveMessage"))
+    first.socket.shutdown(socket.SHUT_WR)
+    assert first.socket.recv(1)
+
+    again = sqs.receive_message(**attempt)["Messages"]
+    first.reset()
+
+    assert len(again) == 8
+    assert receive(sqs, line, WaitTimeSeconds=1) == []
 
 
 @pytest.mark.parametrize(
