@@ -37,7 +37,7 @@ var client = &http.Client{Timeout: 90 * time.Second, Transport: &http.Transport{
 
 // Create makes the queue, or leaves it as it is.
 func (q Queue) Create(ctx context.Context) error {
-	_, _, err := q.ask(ctx, "PUT", "", nil, nil)
+	_, _, err := q.ask(ctx, "PUT", "", http.Header{}, nil)
 	return err
 }
 
@@ -47,15 +47,14 @@ func (q Queue) Publish(ctx context.Context, contentType string, body []byte) (st
 	if _, err := rand.Read(random); err != nil {
 		return "", err
 	}
-	headers := map[string]string{"X-Message-Id": fmt.Sprintf("%x", random), "Content-Type": contentType}
+	headers := http.Header{"X-Message-Id": {fmt.Sprintf("%x", random)}, "Content-Type": {contentType}}
 	_, _, err := q.ask(ctx, "POST", "/messages", headers, body)
-	return headers["X-Message-Id"], err
+	return headers.Get("X-Message-Id"), err
 }
 
 // Receive waits up to 60 seconds for a message; nil if none came.
 func (q Queue) Receive(ctx context.Context, wait, visibility time.Duration) (*Message, error) {
-	path := fmt.Sprintf("/messages?wait=%f&visibility=%f", wait.Seconds(), visibility.Seconds())
-	head, body, err := q.ask(ctx, "GET", path, nil, nil)
+	head, body, err := q.ask(ctx, "GET", fmt.Sprintf("/messages?wait=%f&visibility=%f", wait.Seconds(), visibility.Seconds()), http.Header{}, nil)
 	if err != nil || head.Get("X-Message-Id") == "" {
 		return nil, err
 	}
@@ -65,14 +64,13 @@ func (q Queue) Receive(ctx context.Context, wait, visibility time.Duration) (*Me
 
 // Remove acknowledges a message. A Problem with status 412 says that another receiver has it.
 func (q Queue) Remove(ctx context.Context, m *Message) error {
-	_, _, err := q.ask(ctx, "DELETE", "/messages/"+m.ID, map[string]string{"If-Match": m.Lease}, nil)
+	_, _, err := q.ask(ctx, "DELETE", "/messages/"+m.ID, http.Header{"If-Match": {m.Lease}}, nil)
 	return err
 }
 
 // Extend lets the lease end in this time from now; 0 gives the message back at once.
 func (q Queue) Extend(ctx context.Context, m *Message, visibility time.Duration) error {
-	path := fmt.Sprintf("/messages?id=%s&visibility=%f", m.ID, visibility.Seconds())
-	_, _, err := q.ask(ctx, "GET", path, map[string]string{"If-Match": m.Lease}, nil)
+	_, _, err := q.ask(ctx, "GET", fmt.Sprintf("/messages?id=%s&visibility=%f", m.ID, visibility.Seconds()), http.Header{"If-Match": {m.Lease}}, nil)
 	return err
 }
 
@@ -115,16 +113,14 @@ func (q Queue) renew(held context.Context, m *Message, visibility time.Duration)
 	}
 }
 
-// ask tries again for some seconds when no answer comes, the server answers 503, or a proxy 502 or 504.
-func (q Queue) ask(ctx context.Context, method, path string, headers map[string]string, body []byte) (head http.Header, read []byte, err error) {
+// ask tries again for some seconds when no answer comes, the server answers 503, or a proxy 502 or 504. What answers 200 and is not MQ is an error.
+func (q Queue) ask(ctx context.Context, method, path string, headers http.Header, body []byte) (head http.Header, read []byte, err error) {
 	for pause, after := 100*time.Millisecond, 0; pause < 5*time.Second; pause *= 2 {
 		request, wrong := http.NewRequestWithContext(ctx, method, q.URL+path, bytes.NewReader(body))
 		if wrong != nil {
 			return nil, nil, wrong
 		}
-		for name, value := range headers {
-			request.Header.Set(name, value)
-		}
+		request.Header = headers
 		if q.Token != "" {
 			request.Header.Set("Authorization", "Bearer "+q.Token)
 		}
@@ -134,17 +130,21 @@ func (q Queue) ask(ctx context.Context, method, path string, headers map[string]
 			read, err = io.ReadAll(answer.Body)
 			answer.Body.Close()
 		}
-		if (err == nil && answer.StatusCode < 400) || (err != nil && ctx.Err() != nil) {
+		isWhole := err == nil && (answer.ContentLength >= 0 || answer.TransferEncoding != nil) // without a length it may have broken off
+		isOurs := isWhole && (answer.StatusCode != 200 || method == "PUT" || head.Get("X-Message-Id") != "")
+		if (isOurs && answer.StatusCode < 400) || (err != nil && ctx.Err() != nil) {
 			return
 		} else if err == nil {
-			problem := &Problem{Status: answer.StatusCode}
+			problem := &Problem{Status: answer.StatusCode, Detail: "what answered is not MQ"}
 			_ = json.Unmarshal(read, problem)
-			if err = problem; problem.Status < 502 || problem.Status > 504 || ctx.Err() != nil {
+			after, _ = strconv.Atoi(head.Get("Retry-After"))
+			if err = problem; problem.Status < 502 || problem.Status > 504 || after > 60 || ctx.Err() != nil {
 				return
 			}
-			after, _ = strconv.Atoi(head.Get("Retry-After"))
 		}
-		time.Sleep(pause + time.Duration(after)*time.Second)
+		wait, over := context.WithTimeout(ctx, pause+time.Duration(after)*time.Second)
+		<-wait.Done()
+		over()
 	}
 	return
 }

@@ -10,8 +10,7 @@ export class Problem extends Error {
   }
 }
 
-// A message under a lease. `body` is a Buffer; `text()` and `json()` read it. fetch() has decoded it if
-// it was published with Content-Encoding.
+// A message under a lease. `body` is a Buffer; `text()` and `json()` read it. fetch() has decoded it if it was published with Content-Encoding.
 export class Message {
   constructor(headers, body) {
     this.id = headers.get('x-message-id')
@@ -105,26 +104,28 @@ export class Queue {
     }
   }
 
-  // Tries again for some seconds when no answer comes, the server answers 503, or a proxy 502 or 504.
+  // Tries again for some seconds when no answer comes, the server answers 503, or a proxy 502 or 504. What answers 200 and is not MQ is an error.
   async #ask(method, path, { headers = {}, body, signal } = {}) {
     let failure
-    for (let pause = 100; pause < 5000; pause *= 2) {
+    for (let pause = 100, after = 0; pause < 5000; pause *= 2, after = 0) {
       const limit = limited(signal, 90_000) // a long poll takes up to 60
       try {
-        const asked = { method, headers: { ...this.headers, ...headers }, body, signal: limit.signal }
-        const answer = await fetch(this.url + path, asked)
+        const answer = await fetch(this.url + path, { method, headers: { ...this.headers, ...headers }, body, signal: limit.signal })
         const read = Buffer.from(await answer.arrayBuffer())
-        if (answer.status < 400) return { status: answer.status, headers: answer.headers, body: read }
+        const has = (name) => answer.headers.has(name)
+        const isWhole = answer.status === 204 || has('content-length') || has('transfer-encoding') // or it may have broken off
+        const isOurs = isWhole && (answer.status !== 200 || method === 'PUT' || has('x-message-id'))
+        if (answer.status < 400 && isOurs) return { status: answer.status, headers: answer.headers, body: read }
         failure = new Problem({ status: answer.status, ...parsed(read) })
-        if (![502, 503, 504].includes(answer.status)) break
-        await sleep(1000 * Number(answer.headers.get('retry-after') ?? 0))
+        after = Number(answer.headers.get('retry-after')) || 0
+        if (![502, 503, 504].includes(answer.status) || after > 60) break
       } catch (error) {
         failure = error
       } finally {
         limit.end()
       }
+      await sleep(pause + 1000 * after, null, { signal }).catch(() => {})
       if (signal?.aborted) break
-      await sleep(pause)
     }
     throw failure
   }

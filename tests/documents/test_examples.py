@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from mq.client import Client, Queue
+from tests.support.breaking import Breaking
 from tests.support.examples import EXAMPLES, is_empty, run_example
 from tests.support.parting import Parting
 from tests.support.processes import wait_until
@@ -41,6 +42,20 @@ the renewal does not come last."""
 AWAY = b"HTTP/1.1 502 Bad Gateway\r\nConnection: close\r\nContent-Length: 6\r\n\r\n<html>"
 MADE = b"HTTP/1.1 201 Created\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
+PAGE = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 6\r\n\r\n<html>"
+HALF = b"HTTP/1.1 200 OK\r\nX-Message-Id: one\r\nConnection: close\r\n\r\ntwo cof"
+IN_AN_HOUR = AWAY.replace(b"\r\n\r\n", b"\r\nRetry-After: 3600\r\n\r\n")
+IN_A_MINUTE = IN_AN_HOUR.replace(b"3600", b"60")
+
+BEHIND_PROXIES = """\
+200
+200
+502
+ended
+"""
+"""What is printed behind a proxy that answers with a page, and with half of a message, and behind
+one that asks to come again later."""
+
 OVER_WITH_THE_LEASE = "the lease is over\n"
 """What is printed if a renewal hangs: the handler hears of it when the lease is over."""
 
@@ -57,6 +72,16 @@ def proxy() -> Iterator[Parting]:
 def need(program: str, package: str) -> None:
     if shutil.which(program) is None:
         pytest.skip(f"{program} is missing: install the package {package}")
+
+
+def run_behind_proxies(environment: dict[str, str], command: list[str], folder: Path) -> str:
+    """Return what the programs `page` and `busy` print; `command` has NAME for their names."""
+    printed = ""
+    for name, answers in (("page", [PAGE, HALF]), ("busy", [IN_AN_HOUR, IN_A_MINUTE])):
+        words = [word.replace("NAME", name) for word in command]
+        with closing(Breaking(answers)) as proxy:
+            printed += run_example(environment | {"MQ_URL": proxy.url}, *words, folder=folder)
+    return printed
 
 
 def brews(
@@ -116,7 +141,7 @@ def test_what_a_client_in_javascript_does(
 ) -> None:
     need("node", "nodejs")
     behind = environment | {"MQ_URL": proxy.url}
-    for name in ("all", "renewal", "listeners", "away", "hanging"):
+    for name in ("all", "renewal", "listeners", "away", "hanging", "page", "busy"):
         shutil.copy(PROGRAMS / f"{name}.mjs", tmp_path)
     shutil.copy(EXAMPLES / "javascript/mq.mjs", tmp_path)
 
@@ -126,6 +151,7 @@ def test_what_a_client_in_javascript_does(
     assert run_example(environment, "node", "listeners.mjs", folder=tmp_path) == "0\n"
     assert run_example(behind, "node", "away.mjs", folder=tmp_path) == "made\n"
     assert run_example(environment, "node", "hanging.mjs", folder=tmp_path) == OVER_WITH_THE_LEASE
+    assert run_behind_proxies(environment, ["node", "NAME.mjs"], tmp_path) == BEHIND_PROXIES
 
 
 def test_a_worker_in_go(
@@ -141,7 +167,7 @@ def test_a_worker_in_go(
     for name in ("go.mod", "mq.go", "main.go"):
         shutil.copy(EXAMPLES / "go" / name, tmp_path)
     run_example(go, "go", "build", "-o", "worker", ".", folder=tmp_path)
-    for name in ("all", "renewal", "away", "hanging"):
+    for name in ("all", "renewal", "away", "hanging", "page", "busy"):
         shutil.copy(PROGRAMS / f"{name}.go", tmp_path / "main.go")
         run_example(go, "go", "build", "-o", name, ".", folder=tmp_path)
 
@@ -153,6 +179,7 @@ def test_a_worker_in_go(
     assert run_example(behind, str(tmp_path / "away")) == "made\n"
     refused = "404 there is no queue (urn:mq:problem:queue-not-found)\n"
     assert run_example(environment, str(tmp_path / "hanging")) == OVER_WITH_THE_LEASE + refused
+    assert run_behind_proxies(environment, [f"{tmp_path}/NAME"], tmp_path) == BEHIND_PROXIES
 
 
 @pytest.mark.parametrize("name", ["go/mq.go", "javascript/mq.mjs"])
