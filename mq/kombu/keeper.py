@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
 from queue import Empty, SimpleQueue
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from mq.client import BadRequest, ClientError, Message, QueueNotFound
+from mq.client import BadRequest, ClientError, Message, QueueNotFound, UnexpectedAnswer
 from mq.client.blocking.queue import Queue
 from mq.client.blocking.session import Session
+from mq.client.retries import WORKER_PAUSE_SECONDS
 from mq.config import WORKER_STOP_SECONDS
 from mq.kombu.prefetch import Prefetch
 from mq.kombu.renewer import Renewer
 from mq.names import dead_letter_queue, parse_queue_name
+
+T = TypeVar("T")
 
 log = logging.getLogger("mq.kombu")
 
@@ -129,8 +133,9 @@ class Keeper:
         for message in messages.values():
             self._leases.end(message)
         leases = {name: message.lease for name, message in messages.items()}
+        asked = Queue(self._session, parse_queue_name(queue))
         try:
-            failed = Queue(self._session, parse_queue_name(queue)).ack_many(leases)
+            failed = self._ask(lambda: asked.ack_many(leases))
         except ClientError as error:
             failed = dict.fromkeys(leases, error)
         for name, reason in failed.items():
@@ -143,13 +148,26 @@ class Keeper:
     def _settle(self, message: Message, how: Callable[[Message], None], done: str) -> None:
         self._leases.end(message)
         try:
-            how(message)
+            self._ask(lambda: how(message))
         except ClientError as error:
             log.warning(
                 "message %s of queue %s was not %s, it returns when its lease is over: %s",
                 message.id, message.queue, done, error,
             )  # fmt: skip
         self._room.free(1)
+
+    def _ask(self, request: Callable[[], T]) -> T:
+        """Make a request. What another program answers, a proxy whose server is away for example,
+        is asked again as no answer is, for the client's retry time. Raises ClientError."""
+        context = self._session.context
+        give_up_at = context.clock() + context.retry_seconds
+        while True:
+            try:
+                return request()
+            except UnexpectedAnswer:
+                if context.clock() + WORKER_PAUSE_SECONDS >= give_up_at:
+                    raise
+            time.sleep(WORKER_PAUSE_SECONDS)
 
     def _release(self, message: Message) -> None:
         message.release()

@@ -13,11 +13,13 @@ from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
+from kombu import Connection
 
 from mq.client import Client
 from mq.kombu import keeper, receiver
 from tests.support.consuming import Connect, Consumed, leased, publish, ready
 from tests.support.processes import Server, wait_until
+from tests.support.proxy import LossyProxy
 
 
 def test_a_lease_is_renewed_while_its_task_runs(
@@ -223,3 +225,25 @@ def test_what_the_system_has_no_thread_for_now_is_settled_with_the_next_order(
 
     wait_until(lambda: client.queue(queue).counts()[1:4] == (0, 0, 0))
     assert len(refused) == 1
+
+
+def test_what_a_proxy_has_answered_in_the_place_of_the_server_is_settled_all_the_same(
+    server: Server, queue: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It has the answer of a page for everything while its server is away."""
+    proxy = LossyProxy(server.port, 0)
+    proxy.instead = b"HTTP/1.1 404 Not Found\r\nContent-Length: 6\r\n\r\n<html>"
+    with Connection(proxy.url.replace("http", "mq")) as connection:
+        publish(connection, queue, 1, 2)
+        consumed = Consumed(connection, queue, prefetch=1)
+        consumed.drain_count(1)
+
+        proxy.losses = 1
+        consumed.messages[0].ack()
+        # There is room for the next one once the first is settled.
+        consumed.drain_count(2)
+
+        assert proxy.lost == 1
+        assert "not removed" not in caplog.text
+        consumed.messages[1].ack()
+    proxy.close()
