@@ -132,7 +132,8 @@ class Purge:
         for folder in (Folder.QUEUES, Folder.DELAY):
             names = _take(self._left[folder])
             if names:
-                gone = self._remove(folder, names)
+                with self._between_moves():
+                    gone = self._remove(folder, names)
                 if self._scope is PurgeScope.ALL:
                     self._moved_on += map(self._id, gone)
                 return True
@@ -145,7 +146,6 @@ class Purge:
                 hidden = [f"{self._queue}:{each}" for each in ids]
                 gone = self._remove(Folder.DELAY, hidden)
                 self._remove(Folder.QUEUES, [self._id(each) for each in gone])
-            time.sleep(BREATH_SECONDS)
         return bool(ids)
 
     def close(self) -> None:
@@ -162,13 +162,26 @@ class Purge:
         return [each for each in names if is_message_id(each[len(prefix) :])]
 
     @contextmanager
+    def _between_moves(self) -> Iterator[None]:
+        """Let no other process be in the middle of a move. Where that is a link and an unlink, it
+        would leave a message that is removed meanwhile under its new name."""
+        files = self._spool.files
+        if files.renames_without_replacing or files.is_of_network:
+            yield
+        else:
+            with self._alone():
+                yield
+
+    @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Keep all other processes from the queue, by the lock of its folder."""
+        """Keep all other processes from the queue, by the lock of its folder. Afterwards they have
+        it for a moment."""
         fd = self._spool.queues.lock_alone(self._queue, PURGE_LOCK_SECONDS)
         try:
             yield
         finally:
             self._spool.files.close(fd)
+        time.sleep(BREATH_SECONDS)
 
     def _id(self, name: str) -> str:
         return name.rpartition(":")[2]

@@ -14,6 +14,7 @@ from mq.spool.queue import purging
 from mq.store import patience
 from tests.crash.enumeration.acting import (
     Chance,
+    Paused,
     interleave,
     known_in,
     long_queues,
@@ -23,6 +24,7 @@ from tests.crash.enumeration.clients import PlayedClients
 from tests.crash.enumeration.clock import LONG_SECONDS, SHORT_SECONDS
 from tests.crash.enumeration.ledger import Ledger
 from tests.crash.enumeration.promises import Is
+from tests.crash.enumeration.recorder import RecordedFiles
 from tests.crash.enumeration.restart import move, reap
 from tests.crash.enumeration.scene import Scene
 
@@ -107,6 +109,51 @@ def purge_while_receiving(scene: Scene, step: Chance) -> None:
             lambda: clients.run(clients.receive("a", LONG_SECONDS)),
             lambda: others.run(others.purge("a")),
         )
+
+
+def purge_within_a_receive(scene: Scene, step: Chance) -> None:
+    """Where a move is a link and an unlink: another server is between the two for the rest of the
+    purge."""
+    clients, others = two_servers(scene, ready=1)
+
+    def receive() -> None:
+        others.run(others.receive("a", LONG_SECONDS))
+
+    _purge_within(scene, step, clients, others.files, receive)
+
+
+def purge_within_a_redelivery(scene: Scene, step: Chance) -> None:
+    """The same beside a mover."""
+    clients, files = two_servers(scene, ready=1)[0], scene.files()
+    clients.run(clients.receive("a", SHORT_SECONDS))
+    scene.clock.pass_seconds(2)
+    _purge_within(scene, step, clients, files, partial(move, scene.root, files))
+
+
+def _purge_within(
+    scene: Scene,
+    step: Chance,
+    clients: PlayedClients,
+    files: RecordedFiles,
+    act: Callable[[], object],
+) -> None:
+    begun: list[Paused] = []
+
+    def act_and_end() -> None:
+        act()
+        if files.before is not None:
+            files.before("unlink")  # It has made no move.
+
+    with _without_patience():
+        interleave(
+            scene,
+            step,
+            clients.files,
+            lambda: clients.run(clients.purge("a")),
+            lambda: begun.append(Paused(files, "unlink", act_and_end)),
+        )
+        for each in begun:
+            each.finish()
 
 
 def sweep_while_purging(scene: Scene, step: Chance) -> None:
