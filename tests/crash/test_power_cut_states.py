@@ -16,7 +16,7 @@ import pytest
 from mq.lifecycle import PurgeScope
 from mq.names import QueueName
 from tests.crash.enumeration.acting import Chance, long_queues, stock
-from tests.crash.enumeration.ending import remove, remove_twice
+from tests.crash.enumeration.ending import remove, remove_in_a_move, remove_twice
 from tests.crash.enumeration.interplay import mixed, two_servers
 from tests.crash.enumeration.recorder import OLD, RecordedFiles
 from tests.crash.enumeration.rows import ROWS, Play, Row
@@ -60,7 +60,7 @@ def test_without_a_step_of_the_sync_of_the_log_messages_are_torn(
     assert enumerate_row(quick_folder, row, SHORT).violations
 
 
-@pytest.mark.parametrize("played", [remove, remove_twice, mixed, two_servers])
+@pytest.mark.parametrize("played", [remove, remove_twice, remove_in_a_move, mixed, two_servers])
 def test_what_was_answered_holds_where_a_move_is_a_link_and_an_unlink(
     played: Play, quick_folder: Path
 ) -> None:

@@ -29,6 +29,7 @@ ABSENT = (MessageNotFound, QueueNotFound)
 _DELAY, _REMOVE = Folder.DELAY, Folder.REMOVE
 
 _REMOVED_FROM_DELAY = Unsynced((), (_REMOVE,), implied=(_DELAY,))
+_EVERYTHING = Unsynced((), (), has_closed_files=True)
 
 
 def remove(work: Workspace, queue: QueueName, message_id: MessageId) -> Operation[None]:
@@ -43,7 +44,7 @@ def remove(work: Workspace, queue: QueueName, message_id: MessageId) -> Operatio
     except ABSENT:
         yield unsynced_absence(queue)
         raise
-    yield unsynced_removal(source, queue)
+    yield unsynced_removal(work, source, queue)
     work.counts.of(queue).removed += source is not _REMOVE
 
 
@@ -75,6 +76,7 @@ def move_on(work: Workspace, queue: QueueName, message_id: MessageId, code: int)
             return source
         for batch in sealed_batches(work.spool, queue) if source is Folder.NEW else ():
             if work.spool.move_aside(source, f"{batch}/{target}", Folder.REMOVE, target):
+                remove_other_names(work, queue, message_id)
                 return source
     if work.spool.exists(Folder.REMOVE, target):
         return Folder.REMOVE
@@ -123,7 +125,9 @@ def remove_other_names(
             spool.move_aside(source, name, Folder.REMOVE, target)
 
 
-def unsynced_removal(source: Folder, queue: QueueName) -> Unsynced:
+def unsynced_removal(work: Workspace, source: Folder, queue: QueueName) -> Unsynced:
+    if not (has_one_name(work) or work.files.is_of_network):
+        return _EVERYTHING  # Its other names were taken out of any folder.
     if source is _DELAY:
         return _REMOVED_FROM_DELAY
     below = f"{Folder.QUEUES}/{queue}"

@@ -127,14 +127,15 @@ def _sync_moved(
     """Issue one barrier for all that were moved, or that another moved. Returns what `remove_each`
     returns."""
     moved = _count_moved(removals, outcomes)
-    unsynced = [unsynced_removal(source, queue) for queue, source in moved]
+    unsynced = [unsynced_removal(work, source, queue) for queue, source in moved]
     if sum(moved.values()) < len(outcomes):
         pairs = zip(removals, outcomes, strict=True)
         unsynced += [unsynced_absence(each[0]) for each, why in pairs if isinstance(why, ABSENT)]
     if unsynced:
         folders = dict.fromkeys(name for each in unsynced for name in each.folders)
         implied = {name for each in unsynced for name in each.implied}
-        yield Unsynced((), tuple(folders), implied=tuple(implied), messages=len(outcomes))
+        is_all = any(each.has_closed_files for each in unsynced)
+        yield Unsynced((), tuple(folders), is_all, tuple(implied), len(outcomes))
     for (queue, source), number in moved.items():
         if source is not _REMOVE:
             work.counts.of(queue).removed += number

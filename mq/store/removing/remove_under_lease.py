@@ -48,7 +48,7 @@ def remove_leased(
     except ABSENT:
         yield unsynced_absence(queue)
         raise
-    yield unsynced_removal(source, queue)
+    yield unsynced_removal(work, source, queue)
     work.counts.of(queue).removed += source is not Folder.REMOVE
 
 

@@ -19,6 +19,7 @@ from tests.crash.enumeration.acting import (
 from tests.crash.enumeration.clients import PlayedClients
 from tests.crash.enumeration.clock import LONG_SECONDS
 from tests.crash.enumeration.known import LedgerMessage
+from tests.crash.enumeration.restart import move
 from tests.crash.enumeration.scene import Scene
 
 
@@ -79,6 +80,28 @@ def remove_twice(scene: Scene, chance: Chance) -> None:
     remove_all(clients, first)
     clients.files.before = None
     remove_all(clients, [None] * len(chosen))
+
+
+def remove_in_a_move(scene: Scene, chance: Chance) -> None:
+    """Where a move is a link and an unlink: another server removes a message between the two."""
+    clients = stock(scene, chance, ready=2, leased=2)
+    others = PlayedClients(scene)
+    scene.clock.pass_seconds(2)
+    message = chance.choice(known_in(scene, "a"))
+    lease = chance.choice([None, message.lease]) or None
+
+    def remove() -> None:
+        others.run(others.remove("a", str(message.message_id), lease))
+
+    step_in_before(clients.files, "unlink", remove)
+    match chance.number % 3:
+        case 0:
+            move(scene.root, clients.files)
+        case 1:
+            clients.run(clients.receive("a"))
+        case _:
+            clients.run(clients.release(message))
+    clients.files.before = None
 
 
 def reap(scene: Scene, chance: Chance) -> None:

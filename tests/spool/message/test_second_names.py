@@ -17,6 +17,7 @@ from mq.names import MessageId, QueueName
 from mq.spool.folders import Spool
 from mq.spool.message.held import Held, hold
 from mq.spool.sweep import Sweeper
+from mq.store.removing.remove import move_on
 from mq.store.store import Store
 from tests.support.faults import OldFiles, raising
 from tests.support.fsck import sealed
@@ -176,6 +177,22 @@ async def test_a_removal_between_the_calls_of_a_receive_takes_both_names(root: P
         await other.remove(ORDERS, message_id)
 
         assert every_name(root) == [f"remove/orders:{message_id}"]
+
+
+async def test_a_removal_while_a_batch_is_delivered_takes_both_names(root: Path) -> None:
+    files, own = OldFiles(), MessageId("own")
+    async with store_on(root, files) as store, store_on(root, OldFiles()) as other:
+
+        def remove(*_: Any) -> None:
+            if (root / "queues/orders/own").exists():
+                files.before.clear()
+                assert move_on(other._work, ORDERS, own, errno.ENOENT) is Folder.NEW
+
+        files.before["unlink"] = remove
+        await store.publish_batch(ORDERS, batch_of(draft_of(b"1", own), draft_of(b"2")))
+
+        assert not files.before
+        assert [name for name in every_name(root) if own in name] == ["remove/orders:own"]
 
 
 # Unlinks that fail
