@@ -38,14 +38,12 @@ class Reservations:
 
     def reserve(self, queue: QueueName, ids: Iterable[MessageId], limit: int) -> list[MessageId]:
         """Reserve the first messages that no other server has reserved, up to `limit`. Returns
-        those."""
-        if self._count >= _MOST:
-            return [*islice(ids, limit)]
-        first = crc32(f"{queue}/".encode())
+        those. Behind the last lock that there may be, every message counts as free."""
+        ids, first = iter(ids), crc32(f"{queue}/".encode())
         free = (each for each in ids if self._lock(_FIRST_BYTE + crc32(each.encode(), first)))
-        reserved = [*islice(free, limit)]
+        reserved = [*islice(free, min(limit, _MOST - self._count))]
         self._count += len(reserved)
-        return reserved
+        return [*reserved, *islice(ids, limit - len(reserved))]
 
     def _lock(self, byte: int) -> bool:
         try:

@@ -23,6 +23,7 @@ from tests.support.stores import LONG_SECONDS, ORDERS, publish, receive, store_o
 
 TEAS = QueueName("teas")
 IDS = [MessageId(each) for each in "abcd"]
+MOST = reservations._MOST
 
 
 @pytest.fixture
@@ -105,11 +106,20 @@ def test_no_more_locks_are_taken_than_the_kernel_is_quick_with(
     for at in range(0, 1000, 50):
         assert theirs.reserve(ORDERS, ids[at : at + 50], 50) == ids[at : at + 50]
 
-    for at in range(0, 150, 50):
-        assert ours.reserve(ORDERS, ids[at : at + 50], 50) == []
-    assert len(ours.reserve(ORDERS, ids, 1000)) == 850
+    assert ours.reserve(ORDERS, ids[:MOST], 1000) == []
+    assert ours.reserve(ORDERS, ids, 1000) == ids[MOST:]
     theirs.release()
     assert ours.reserve(ORDERS, ids, 1000) == ids
+
+
+def test_no_more_locks_are_taken_for_one_who_leaves_thousands_to_those_who_wait(
+    ours: Reservations, theirs: Reservations
+) -> None:
+    ids = [new_id() for _ in range(1000)]
+    assert theirs.reserve(ORDERS, iter(ids), 900) == ids[:900]
+
+    assert ours.reserve(ORDERS, iter(ids), 1000) == ids[MOST:]
+    assert theirs.reserve(ORDERS, iter(ids), 1) == ids[:1]
 
 
 @pytest.mark.usefixtures("theirs")
