@@ -65,6 +65,7 @@ class KnownSettings:
         self._queues = queues
         self._report = report
         self._known: dict[str, _KnownFile] = {}
+        self._forgets = 0
 
     def of(self, queue: QueueName) -> QueueSettings:
         """Return the settings of a queue, or those of a queue without settings if it does not
@@ -76,7 +77,9 @@ class KnownSettings:
         return self._look(queue, known or _UNKNOWN)
 
     def forget(self, queue: QueueName) -> None:
-        """Look again at the next use: the settings were changed, or the queue is another one."""
+        """Look again at the next use: the settings were changed, or the queue is another one. What
+        another thread has read just before does not count any more."""
+        self._forgets += 1
         known = self._known.get(queue)
         if known is not None:
             self._known[queue] = known._replace(next_look=0.0, version=None, folder=None)
@@ -87,11 +90,11 @@ class KnownSettings:
             self._known.pop(queue, None)
 
     def _look(self, queue: QueueName, known: _KnownFile) -> QueueSettings:
-        next_look = time.monotonic() + SETTINGS_LOOK_SECONDS
+        next_look, forgets = time.monotonic() + SETTINGS_LOOK_SECONDS, self._forgets
         folder = None
         try:
             if self._has_still_none(queue, known):
-                self._known[queue] = known._replace(next_look=next_look)
+                self._keep_found(queue, known._replace(next_look=next_look), forgets)
                 return known.settings
             found, folder = self._read(self._queues.open(queue), queue, known)
         except (FileNotFoundError, NotADirectoryError):
@@ -104,10 +107,15 @@ class KnownSettings:
             found = SettingsRead(known.settings, None, f"cannot be read: {error.strerror}")
         if found.fault is not None and found.fault != known.fault:
             self._report(f"{Folder.QUEUES}/{queue}/{SETTINGS_FILE}", found.fault)
-        self._known[queue] = _KnownFile(*found, next_look, folder)
+        self._keep_found(queue, _KnownFile(*found, next_look, folder), forgets)
         if found.settings != known.settings:
             self.changed(queue)
         return found.settings
+
+    def _keep_found(self, queue: QueueName, found: _KnownFile, forgets: int) -> None:
+        """Keep what a look has found that began after that many calls of `forget`."""
+        if forgets == self._forgets:
+            self._known[queue] = found
 
     def _has_still_none(self, queue: QueueName, known: _KnownFile) -> bool:
         """Return whether a queue that had no settings has had nothing come or go since, which takes

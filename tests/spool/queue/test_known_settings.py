@@ -6,6 +6,7 @@ import errno
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,13 @@ from mq.spool.folders import Spool
 from mq.spool.queue import known_settings
 from mq.spool.queue.known_settings import KnownSettings
 from mq.spool.queue.queue_settings import NO_SETTINGS, QueueSettings
-from mq.spool.queue.settings_file import MAX_SETTINGS_BYTES, SETTINGS_FILE, change_settings
+from mq.spool.queue.settings_file import (
+    MAX_SETTINGS_BYTES,
+    SETTINGS_FILE,
+    SettingsRead,
+    change_settings,
+    read_settings,
+)
 from tests.support.faults import WatchedFiles
 
 ORDERS = QueueName("orders")
@@ -196,3 +203,34 @@ def test_a_file_of_which_nothing_is_known_is_not_taken_for_empty(
         known.of(ORDERS)
 
     assert known.of(ORDERS).paused
+
+
+@pytest.mark.parametrize("were_known", [True, False])
+@pytest.mark.parametrize("is_seen_by_others", [True, False])
+def test_a_look_of_another_thread_does_not_undo_a_change_that_was_made_meanwhile(
+    spool: Spool,
+    orders: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    were_known: bool,
+    is_seen_by_others: bool,
+) -> None:
+    """The look began before the change, and ends before or after others look."""
+    known = KnownSettings(spool.files, spool.queues, lambda *_: None)
+    change_settings(spool, ORDERS, {"delay": "5"})
+    if were_known:
+        known.of(ORDERS)
+        known.forget(ORDERS)
+
+    def read_before_a_change(*arguments: Any) -> SettingsRead:
+        monkeypatch.setattr(known_settings, "read_settings", read_settings)
+        found = read_settings(*arguments)
+        change_settings(spool, ORDERS, {"delay": "6"})
+        known.forget(ORDERS)
+        if is_seen_by_others:
+            assert known.of(ORDERS).delay_seconds == 6
+        return found
+
+    monkeypatch.setattr(known_settings, "read_settings", read_before_a_change)
+    assert known.of(ORDERS).delay_seconds == 5
+
+    assert known.of(ORDERS).delay_seconds == 6
