@@ -171,7 +171,8 @@ class Admin:
         totals = {name: sum(getattr(each, name) for each in activity.values()) for name in _TOTALS}
         totals["corrupt"] = survey.files.get(Folder.CORRUPT, 0)
         # The counters are of this moment; the survey may be an older one.
-        return Look(time.time(), queues, totals, await self._why_not_ready())
+        trouble = await self._why_not_ready()
+        return Look(time.time(), queues, totals, trouble, self.health.paused_queues())
 
     async def _tell_life(self, request: web.BaseRequest) -> web.Response:
         if self.health is not None and not self.health.is_alive():

@@ -31,12 +31,13 @@ seconds since 1970; and how many the server has published and removed since it s
 
 class Look(NamedTuple):
     """The queues at `time`, in seconds since 1970; `totals` are counters of the server. `trouble`
-    is why it is not ready, None if it is."""
+    is why it is not ready, None if it is. `paused` names the queues that are paused."""
 
     time: float
     queues: dict[str, Row]
     totals: dict[str, int]
     trouble: str | None
+    paused: list[str]
 
 
 class _Tick(NamedTuple):

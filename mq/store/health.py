@@ -73,6 +73,11 @@ class StoreHealth:
         do. Called on the event loop."""
         return self._waiting.parked()
 
+    def paused_queues(self) -> list[str]:
+        """Return the queues that are paused. It costs no look at the disk: the server looks at the
+        settings of every queue each SWEEP_SECONDS, and at once when it changes them."""
+        return self._work.settings.paused()
+
     @property
     def failure(self) -> str | None:
         """Why everything is refused: a sync failed, and the store is not reopened yet."""

@@ -50,6 +50,22 @@ def test_what_happens_is_seen_without_a_reload(browser: Browser, server: Server)
     assert names(browser) == ["orders", "late"]
 
 
+def test_a_queue_that_others_pause_is_seen_as_paused(browser: Browser, server: Server) -> None:
+    fill(server, orders=[b"1"], mail=[])
+    browser.open(page_of(server))
+    browser.wait_for(lambda: names(browser) == ["orders", "mail"])
+
+    with closing(Wire(server.port)) as wire:
+        wire.request("PUT", "/orders?paused=true")
+        browser.wait_for(lambda: names(browser) == ["orders\npaused", "mail"])
+        browser.click("#queues tbody tr")
+        browser.wait_for(lambda: browser.is_shown("#paused"))
+        wire.request("PUT", "/orders?paused=")
+        browser.wait_for(lambda: not browser.is_shown("#paused"))
+    browser.press("\ue00c")  # Escape
+    browser.wait_for(lambda: names(browser) == ["orders", "mail"])
+
+
 def test_a_message_is_found_by_keyboard_alone(browser: Browser, server: Server) -> None:
     order = {"order": 4711, "coffee": ["flat white"]}
     fill(server, orders=[json.dumps(order).encode(), b"second", b"\xff\x00binary"], empty=[])

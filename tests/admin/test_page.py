@@ -91,6 +91,7 @@ def test_a_viewer_is_told_everything_and_then_what_changes(admin: Server, wire_o
         assert whole["queues"] == {"orders": [0, 0, 0, None, 0, 0]}
         assert whole["about"]["may_write"] is False
         assert whole["trouble"] is None
+        assert whole["paused"] == []
 
         wire_of.publish("orders")
         wire_of.request("PUT", "/invoices")
@@ -104,6 +105,11 @@ def test_a_viewer_is_told_everything_and_then_what_changes(admin: Server, wire_o
         assert changed["orders"][:3] == [1, 0, 0]
         assert changed["orders"][4:] == [1, 0]
         assert changes["totals"]["published"] == 1
+
+        wire_of.request("PUT", "/orders?paused=true")
+        while not changes["paused"]:
+            _, changes = viewer.next()
+        assert changes["paused"] == ["orders"]
 
 
 def test_a_viewer_is_told_why_the_server_is_not_ready(start_server: Callable[..., Server]) -> None:
@@ -279,7 +285,7 @@ async def test_a_look_that_fails_by_a_defect_is_not_the_last_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("mq.admin.live._LOOK_SECONDS", 0.0)
-    looks: Iterator[Exception | Look] = iter([KeyError("orders"), Look(0.0, {}, {}, None)])
+    looks: Iterator[Exception | Look] = iter([KeyError("orders"), Look(0.0, {}, {}, None, [])])
 
     async def take() -> Look:
         found = next(looks)

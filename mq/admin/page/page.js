@@ -15,6 +15,7 @@ const TOTALS = [["published", "published / s"], ["received", "received / s"], ["
 const queues = new Map(); // name -> [ready, leased, delayed, oldest, published, removed]
 const histories = new Map(); // name -> what its plots show, the newest last
 const rows = new Map(); // name -> its row of the table, and the cells of it
+let paused = new Set(); // names
 let totals = {};
 let before = null;
 const rates = Object.fromEntries(TOTALS.map(([kind]) => [kind, []]));
@@ -32,6 +33,7 @@ let order = [];
 function heard(kind, data) {
   now = data.time;
   trouble = data.trouble;
+  paused = new Set(data.paused);
   if (kind === "whole") {
     mayWrite = data.about.may_write;
     byId("about").textContent = `${data.about.root} \u00b7 ${data.about.version}`;
@@ -112,7 +114,7 @@ function compare([one, oneRow], [other, otherRow]) {
 
 function render() {
   if (shownQueue) {
-    queueView.update(queues.get(shownQueue), histories.get(shownQueue), now);
+    queueView.update(queues.get(shownQueue), histories.get(shownQueue), now, paused.has(shownQueue));
     return;
   }
   renderTotals();
@@ -145,10 +147,10 @@ function rowOf(name) {
   let shown = rows.get(name);
   if (!shown) {
     const link = element("a", { href: `#/queues/${encodeURIComponent(name)}`, textContent: name, tabIndex: -1 });
-    const plot = newPlot();
-    const cells = COLUMNS.map(([column, , kind]) => element("td", { className: kind ?? "" }, column === "queue" ? link : column === "plot" ? plot : ""));
+    const first = element("div", { className: "named" }, link), plot = newPlot();
+    const cells = COLUMNS.map(([column, , kind]) => element("td", { className: kind ?? "" }, column === "queue" ? first : column === "plot" ? plot : ""));
     const row = element("tr", { onclick: () => { location.hash = link.hash; } }, ...cells);
-    shown = { row, cells, link, plot, texts: [], isChosen: false };
+    shown = { row, cells, link, tag: element("span", { className: "tag paused" }, "paused"), plot, texts: [], isChosen: false };
     observer.observe(row);
     rows.set(name, shown);
   }
@@ -179,6 +181,8 @@ function renderRow(shown, name, counts) {
     shown.cells[at].textContent = text;
     shown.cells[at].className = `${kind} ${value === 0 ? "zero" : column === "dead" && value > 0 ? "bad" : ""}`;
   });
+  if (!paused.has(name)) shown.tag.remove();
+  else if (!shown.tag.parentNode) shown.link.after(shown.tag);
   if (shown.isChosen !== (name === chosen)) {
     shown.isChosen = name === chosen;
     shown.row.classList.toggle("chosen", shown.isChosen);

@@ -10,14 +10,15 @@ const PLOTS = { ready: "ready", "in / s": "in", "out / s": "out" };
 let name = "";
 let state = "ready";
 let mayWrite = false;
-let isPaused = false;
+let isPaused = false; // as its settings said
+let wasPaused = null; // as the server said last, which may learn of a change by others later
 let cards = null;
 let isThere = true;
 
 const path = (rest = "") => list.pathOf(name, rest);
 
 export function open(queue, canWrite) {
-  [name, state, mayWrite, isPaused, cards, isThere] = [queue, "ready", canWrite, false, null, true];
+  [name, state, mayWrite, isPaused, wasPaused, cards, isThere] = [queue, "ready", canWrite, false, null, null, true];
   byId("name").replaceChildren(queue);
   byId("cards").replaceChildren();
   for (const each of ["settings", "paused"]) byId(each).hidden = true;
@@ -50,7 +51,7 @@ function markState() {
 }
 
 // `row` is [ready, leased, delayed, oldest, ...], undefined if there is no such queue any more.
-export function update(row, history, now) {
+export function update(row, history, now, isPausedNow) {
   const wasThere = isThere;
   isThere = Boolean(row);
   for (const each of document.querySelectorAll("#queue .write")) each.hidden = !(mayWrite && isThere);
@@ -58,10 +59,9 @@ export function update(row, history, now) {
     tell(byId("note"), "There is no such queue.");
     return;
   }
-  if (!wasThere) {
-    look();
-    showSettings();
-  }
+  if (!wasThere) look();
+  if (!wasThere || (wasPaused ?? isPausedNow) !== isPausedNow) showSettings();
+  wasPaused = isPausedNow;
   if (!cards) makeCards();
   const shown = [
     number(row[0]), number(row[1]), number(row[2]), rate(history.in.at(-1) ?? 0), rate(history.out.at(-1) ?? 0),

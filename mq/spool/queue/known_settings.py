@@ -76,6 +76,10 @@ class KnownSettings:
             return known.settings
         return self._look(queue, known or _UNKNOWN)
 
+    def paused(self) -> list[str]:
+        """Return the queues that were paused at the last look at each. For any thread."""
+        return [queue for queue, known in self._known.copy().items() if known.settings.paused]
+
     def forget(self, queue: QueueName) -> None:
         """Look again at the next use: the settings were changed, or the queue is another one. What
         another thread has read just before does not count any more."""
