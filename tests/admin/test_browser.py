@@ -37,6 +37,8 @@ def test_queues_are_shown_searched_and_sorted(browser: Browser, server: Server) 
     browser.wait_for(lambda: browser.run("return document.activeElement.id") == "search")
     browser.press("MAI")
     browser.wait_for(lambda: names(browser) == ["mail"])
+    browser.press("\ue007")  # Enter
+    browser.wait_for(lambda: browser.find("#name").text == "mail")
 
 
 def test_what_happens_is_seen_without_a_reload(browser: Browser, server: Server) -> None:

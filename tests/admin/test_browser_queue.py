@@ -215,6 +215,32 @@ def test_a_queue_is_paused_and_resumed(browser: Browser, writable: Server) -> No
         assert wire.receive("orders").status == 200
 
 
+def test_a_keyboard_goes_on_where_it_has_done_something(browser: Browser, writable: Server) -> None:
+    fill(writable, orders=[b"1", b"2"])
+    browser.open(page_of(writable, "orders"))
+    browser.wait_for(lambda: bodies(browser) == ["1", "2"])
+
+    confirm(browser, "#actions button:first-child")
+    browser.wait_for(lambda: browser.is_shown("#paused"))
+    browser.wait_for(lambda: browser.driver.switch_to.active_element.text == "Resume")
+    confirm(browser, "#message .danger")
+    browser.wait_for(lambda: focused(browser) == "messages")
+    confirm(browser, "#message .danger")
+    browser.wait_for(lambda: focused(browser) == "again")
+
+
+def confirm(browser: Browser, button: str) -> None:
+    """Press the button, and the second one of the question that follows, by keyboard alone."""
+    browser.run(f"document.querySelector('{button}').focus()")
+    browser.press("\ue007")  # Enter
+    browser.wait_for(lambda: browser.is_shown("#confirm-yes"))
+    browser.press("\ue004\ue007")  # Tab, Enter
+
+
+def focused(browser: Browser) -> object:
+    return browser.run("return document.activeElement.id")
+
+
 def test_a_queue_is_purged_only_with_its_name(browser: Browser, writable: Server) -> None:
     fill(writable, orders=[b"1", b"2", b"3"])
     hide(writable, leased=1, delayed=2)

@@ -38,13 +38,15 @@ export function clear() {
   byId("note").textContent = "";
 }
 
-// From the beginning; the message that was chosen stays so if it is there.
+// From the beginning; the message that was chosen stays so if it is there. A keyboard that was at a
+// message goes on in the list.
 export async function look() {
-  const before = messages[chosen]?.id;
+  const before = messages[chosen]?.id, wasAtMessage = byId("message").contains(document.activeElement);
   clear();
   await more();
   const at = messages.findIndex(({ id }) => id === before);
   if (messages.length) choose(Math.max(0, at));
+  if (wasAtMessage) byId(messages.length ? "messages" : "again").focus();
 }
 
 const after = (last, most) => askLines(pathOf(name,

@@ -279,7 +279,11 @@ const KEYS = {
   "/": () => { location.hash = "#/"; setTimeout(() => byId("search").focus()); },
   "?": () => byId("help").showModal(),
   ArrowDown: () => step(1), j: () => step(1), ArrowUp: () => step(-1), k: () => step(-1),
-  Enter: () => { if (chosen && !shownQueue) location.hash = `#/queues/${encodeURIComponent(chosen)}`; },
+  // What was searched for is the first one that was found.
+  Enter: () => {
+    const wanted = chosen || (byId("search").value.trim() && order[0]);
+    if (wanted && !shownQueue) location.hash = `#/queues/${encodeURIComponent(wanted)}`;
+  },
   Escape: () => { if (shownQueue) location.hash = "#/"; },
   r: () => { if (shownQueue) queueView.look(); },
   ...Object.fromEntries([0, 1, 2].map((at) => [at + 1, () => { if (shownQueue) queueView.pick(at); }])),

@@ -100,13 +100,15 @@ async function showSettings() {
 }
 
 // Each action is for the queue that its button was made for: a person may have gone on to another
-// by the time that it is done.
+// by the time that it is done. A keyboard stays at the button that it has pressed.
 function offerActions() {
   const queue = name, pauseOrResume = isPaused ? resume : pause;
-  byId("actions").replaceChildren(
+  const box = byId("actions"), at = [...box.children].indexOf(document.activeElement);
+  box.replaceChildren(
     button(isPaused ? "Resume" : "Pause", () => pauseOrResume(queue)),
     button("Move all", () => moveAll(queue)), ...(list.isDead(queue) ? [button("Redrive", () => redrive(queue))] : []),
     button("Purge", () => purge(queue), true), button("Delete queue", () => removeQueue(queue), true));
+  box.children[at]?.focus();
 }
 
 async function pause(queue) {
