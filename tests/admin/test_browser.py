@@ -15,7 +15,7 @@ from tests.support.processes import Server
 from tests.support.token_files import make_token_file
 from tests.support.wire import Wire
 
-READER = "reader-kT3vVt9xkq3mP2sYw8LrBg"
+READER, WRITER = "reader-kT3vVt9xkq3mP2sYw8LrBg", "writer-8wYs2Pm3qkx9tVv3TkgBrL"
 
 
 def names(browser: Browser) -> list[str]:
@@ -145,6 +145,24 @@ def test_a_token_is_asked_for_once(
     browser.wait_for(lambda: names(browser) == ["orders"])
     browser.click("#queues tbody tr")
     browser.wait_for(lambda: browser.find("#note").text == "No message is ready.")
+
+
+def test_another_token_is_asked_for_if_one_does_not_show_the_queues(
+    browser: Browser, start_server: Callable[..., Server], tmp_path: Path
+) -> None:
+    tokens = make_token_file(tmp_path, f"reader read {READER}", f"till write orders {WRITER}")
+    server = start_server("--admin=127.0.0.1:0", f"--token-file={tokens}")
+    (server.root / "queues" / "orders").mkdir()
+
+    browser.open(page_of(server))
+    browser.find("#token-text").send_keys(WRITER)
+    browser.click("#token button")
+    browser.wait_for(lambda: "has no scope read" in browser.find("#token-wrong").text)
+    browser.find("#token-text").send_keys(READER)
+    browser.click("#token button")
+
+    browser.wait_for(lambda: names(browser) == ["orders"])
+    browser.errors()  # the console tells of the 403, too
 
 
 def test_a_thousand_queues_are_shown(browser: Browser, server: Server) -> None:

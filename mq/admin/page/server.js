@@ -1,14 +1,15 @@
 // Requests to the server, the token they carry, and the events it sends.
 
 const TOKEN = "mq-token";
+const FORBIDDEN = "urn:mq:problem:forbidden";
 const RETRY_MS = 2000;
 const SILENT_MS = 5000; // an event comes each second
 const GIVE_UP_MS = 60_000;
 
 export class Problem extends Error {
-  constructor(status, text) {
+  constructor(text, type) {
     super(text);
-    this.status = status;
+    this.type = type;
   }
 }
 
@@ -46,11 +47,11 @@ async function send(path, options = {}) {
 
 async function checked(response) {
   if (response.ok) return response;
-  let text = `${response.status} ${response.statusText}`;
+  let said = {};
   try {
-    text = (await response.json()).detail ?? text;
+    said = await response.json();
   } catch { /* not one of ours */ }
-  throw new Problem(response.status, text);
+  throw new Problem(said.detail ?? `${response.status} ${response.statusText}`, said.type);
 }
 
 // A request to the API, as on the main port. Throws Problem, or TypeError without a connection.
@@ -98,6 +99,8 @@ export async function listen(heard, state) {
       state("lost");
     } catch (error) {
       state("lost", error instanceof Problem ? error.message : "");
+      // What this token does not show, another one may.
+      if (error.type === FORBIDDEN) await askForToken(`${error.message}.`);
     }
     await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
   }
