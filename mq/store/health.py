@@ -53,6 +53,8 @@ class StoreHealth:
         self._waiting = waiting
         self.root_id = root_id(work.spool)
         self._trouble: str | None = None
+        self._is_short = False
+        """Whether the disk had too little room at the last look."""
         self._is_silent = False
         """Whether the last look has had no answer yet."""
         self.moved: str | None = None
@@ -93,10 +95,12 @@ class StoreHealth:
         return await self._look(find_trouble, self._work.spool)
 
     async def look_at_root(self) -> None:
-        """Note and log what keeps the root from being worked on, and when that is over."""
+        """Note and log what keeps the root from being worked on, or publish from being taken, and
+        when that is over."""
         try:
             trouble = await self.find_trouble()
             self.moved = await self._look(find_moved_folder, self._work.spool)
+            self._note_shortage(await self.find_shortage())
         except OSError as error:
             trouble = f"the root cannot be looked at: {error.strerror}"
         if trouble is not None and trouble != self._trouble:
@@ -104,6 +108,13 @@ class StoreHealth:
         elif trouble is None and self._trouble is not None:
             log.warning("root in order again")
         self._trouble = trouble
+
+    def _note_shortage(self, shortage: str | None) -> None:
+        if shortage is not None and not self._is_short:
+            log.warning("publish refused", why=shortage)
+        elif shortage is None and self._is_short:
+            log.warning("publish taken again")
+        self._is_short = shortage is not None
 
     async def find_shortage(self) -> str | None:
         """Return what the disk has too little of, in words, or None. Raises OSError, also if the

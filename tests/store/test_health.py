@@ -1,4 +1,4 @@
-"""The health of a store whose disk does not answer."""
+"""The health of a store whose disk does not answer, or is full."""
 
 from __future__ import annotations
 
@@ -30,6 +30,22 @@ async def _trouble_of(store: Store) -> str | None:
         return await store.health.find_trouble()
     except OSError as error:
         return error.strerror
+
+
+async def test_too_little_room_is_logged_once_and_so_is_its_end(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with asyncio.timeout(60), store_on(root) as store:
+        with capture_logs() as logs:
+            with monkeypatch.context() as full:
+                full.setattr(store.health._work.floor, "_floor_bytes", 2**60)
+                for _ in range(2):
+                    await store.health.look_at_root()
+            for _ in range(2):
+                await store.health.look_at_root()
+
+    assert [each["event"] for each in logs] == ["publish refused", "publish taken again"]
+    assert "--min-free" in logs[0]["why"]
 
 
 async def test_a_disk_that_does_not_answer_is_trouble_and_keeps_one_worker(
