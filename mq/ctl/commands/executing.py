@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import json
 import os
 import signal
@@ -42,7 +43,22 @@ _PR_SET_PDEATHSIG = 1
 _KILL = int(signal.SIGKILL)
 
 
-@click.command(name="exec", context_settings={"ignore_unknown_options": True})
+class ExecCommand(click.Command):
+    """A command that runs another one, whose flags may be taken for its own."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        is_marked = "--" in args
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if is_marked:
+                raise
+            name = error.option_name
+            text = f"No such option {name!r}; write -- before COMMAND and its flags."
+            raise click.NoSuchOption(name, text, error.possibilities, ctx) from None
+
+
+@click.command(name="exec", cls=ExecCommand)
 @queue_argument
 @click.argument("command", metavar="-- COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option("--then", metavar="QUEUE", type=QueueParam(), multiple=True,
@@ -165,7 +181,7 @@ class CommandRunner:
         try:
             status = self._run(message)
         except OSError as error:
-            self._give_back(message, "failed", f"cannot be started: {error.strerror or error}")
+            self._give_back(message, "failed", _why_not_started(self._command[0], error))
             return
         if status == 0:
             self._count("done")
@@ -222,6 +238,18 @@ class CommandRunner:
     def _count(self, outcome: str) -> None:
         with self._lock:
             self._counts[outcome] += 1
+
+
+def _why_not_started(command: str, error: OSError) -> str:
+    """Return what keeps the system from starting a command. One that was there a moment ago is
+    there still: of a script it is the interpreter that is missing, such as one with CR at its
+    end."""
+    why = f"cannot be started: {error.strerror or error}"
+    if error.errno == errno.ENOEXEC:
+        return f"{why}: begin it with a line such as #!/bin/sh"
+    if error.errno == errno.ENOENT and which(command) is not None:
+        return f"{why}: the program that its first line names"
+    return why
 
 
 def _tell(text: str) -> None:

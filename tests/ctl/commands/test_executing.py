@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.mqctl import without_ours
+from tests.support.mqctl import run_to_the_end, without_ours
 from tests.support.processes import Process, Server, start_mover, wait_until
 from tests.support.wire import Wire
 
@@ -185,23 +185,26 @@ def test_a_command_of_any_name_makes_a_dead_letter(
     assert reason.endswith("x exited with 3")
 
 
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("echo it lacks a first line\n", "Exec format error: begin it with a line such as #!"),
+        ("#!/bin/sh\r\n", "No such file or directory: the program that its first line names"),
+    ],
+)
 def test_a_command_that_cannot_be_started_gives_the_message_back(
-    server: Server, wire: Wire, queue: str, tmp_path: Path
+    server: Server, wire: Wire, queue: str, tmp_path: Path, *, content: str, why: str
 ) -> None:
     publish(wire, queue, b"body")
     script = tmp_path / "script"
-    script.write_bytes(b"\x00 no program")
+    script.write_text(content)
     script.chmod(0o700)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "mq.ctl", "exec", queue, "--url", server.url, str(script)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=without_ours(),
-    )  # fmt: skip
-    assert process.stderr is not None
 
-    assert b"cannot be started: Exec format error" in process.stderr.readline()
+    flags = ["--url", server.url, "--max=1", "--", str(script)]
+    done = run_to_the_end("mq.ctl", "exec", queue, *flags)
 
-    process.send_signal(signal.SIGINT)
-    assert b"0 done, 1 failed, 0 given back, 0 dead" in process.communicate(timeout=60)[0]
+    assert f"{script} cannot be started: {why}" in done.err
+    assert done.out == b"0 done, 1 failed, 0 given back, 0 dead\n"
 
 
 def test_what_runs_at_the_end_is_finished(
