@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mq.client import Client
+from mq.client import Client, QueueNotFound
 from tests.support.mqctl import without_ours
 from tests.support.processes import Server
 from tests.support.sources import REPOSITORY
@@ -72,6 +72,40 @@ def test_a_later_copy_has_nothing_left_of_an_earlier_one(
     assert _files_in(tmp_path / "backup") == _files_in(server.root)
 
 
+def test_a_copy_is_put_back_in_place_of_its_root(
+    start_server: Callable[..., Server], tmp_path: Path
+) -> None:
+    if shutil.which("rsync") is None:
+        pytest.skip("needs rsync (Debian: rsync)")
+    server = start_server("--visibility=900", root=tmp_path / "root")
+    with Client(server.url) as mq:
+        orders = mq.queue("orders")
+        orders.create({"max-receives": 5})
+        orders.publish_many(["leased", "removed since", "ready"])
+        leased = orders.receive()
+        assert leased is not None
+        subprocess.run(["rsync", "-aX", "root/", "backup/"], cwd=tmp_path, check=True)
+        leased.ack()
+        removed = orders.receive()
+        assert removed is not None
+        removed.ack()
+        orders.publish("published since")
+        mq.queue("made.since").create()
+    server.stop()
+
+    found = _run("put a copy back", tmp_path)
+
+    assert found.stdout == ""
+    server = start_server("--visibility=900", root=tmp_path / "root")
+    with Client(server.url) as mq:
+        orders = mq.queue("orders")
+        assert orders.settings() == {"max-receives": 5}
+        assert [each.text() for each in orders.receive_many(10)] == ["removed since", "ready"]
+        assert orders.ack_many({leased.id: leased.lease}) == {}
+        with pytest.raises(QueueNotFound):
+            mq.queue("made.since").counts()
+
+
 def test_one_queue_is_brought_back_without_what_is_there(
     start_server: Callable[..., Server], tmp_path: Path
 ) -> None:
@@ -92,15 +126,22 @@ def test_one_queue_is_brought_back_without_what_is_there(
             if body == "reaped":
                 (server.root / f"remove/orders:{message.id}").unlink()
 
-        ours = without_ours()
-        ours["PATH"] = f"{Path(sys.executable).parent}:{ours['PATH']}"
-        script = ["bash", "-e", "-c", f"set -o pipefail\n{_recipe('bring back one queue')}"]
-        subprocess.run(script, cwd=tmp_path, env=ours, check=True)
+        _run("bring back one queue", tmp_path)
 
         found = []
         while messages := orders.receive_many(10):
             found += [message.text() for message in messages]
     assert sorted(found) == ["ready", "reaped"]
+
+
+def _run(recipe: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a recipe that uses commands of MQ in the folder that contains `root`."""
+    ours = without_ours()
+    ours["PATH"] = f"{Path(sys.executable).parent}:{ours['PATH']}"
+    script = ["bash", "-e", "-c", f"set -o pipefail\n{_recipe(recipe)}"]
+    return subprocess.run(
+        script, cwd=folder, env=ours, check=True, stdout=subprocess.PIPE, text=True
+    )
 
 
 def _files_in(root: Path) -> list[Path]:
