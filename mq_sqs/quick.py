@@ -90,6 +90,17 @@ class QuickCalls:
             return False
         return self._take(connection, *known, data)
 
+    def refuses(self, message: RawRequestMessage) -> bool:
+        """Whether a request needs a signature and has none of a known key."""
+        if self._signatures is None:
+            return False
+        path, _, query = message.path.partition("?")
+        try:
+            self._signatures.read(RequestHead(message.method, path, query, message.headers))
+        except SQSError:
+            return True
+        return False
+
     def drop(self, received: Received) -> None:
         """Do nothing: no message is received this way."""
 

@@ -114,6 +114,16 @@ class QuickWay:
         self._begin(request, body)
         return True
 
+    def refuses(self, message: RawRequestMessage) -> bool:
+        """Whether a request needs a token and shows none that is known."""
+        if self._tokens is None:
+            return False
+        try:
+            self._tokens.authenticate(BareHead(message.headers))
+        except MQError:
+            return True
+        return False
+
     def drop(self, received: Received) -> None:
         """Give back a message that was handed over and not taken."""
         self._store.give_back(received)

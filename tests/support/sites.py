@@ -47,6 +47,9 @@ class Way:
             self.known += 1
         return is_taken
 
+    def refuses(self, message: Any) -> bool:
+        return self._quick.refuses(message)
+
     def drop(self, received: Any) -> None:
         self._quick.drop(received)
         self.taken.append("drop")

@@ -24,13 +24,14 @@ from mq.web.connections.connection import Connection
 from mq.web.connections.framing import are_heavy
 from mq.web.connections.last_chunks import new_parser
 from mq.web.connections.lingering import linger
+from mq.web.connections.strangers import Doorkeeper, keep_only_refused
 from mq.web.connections.unread import poll_for_end, unread_bytes
 
 T = TypeVar("T")
 Parsed = tuple[RawRequestMessage, StreamReader]
 
 
-class QuickHandler(Protocol):
+class QuickHandler(Doorkeeper, Protocol):
     """Something that may answer a parsed request."""
 
     def take(
@@ -89,6 +90,8 @@ class QuickConnection(Connection):
         self.is_at_head, self.piece = False, data
         super().data_received(data)
         self.piece = b""
+        if not self.is_known:
+            keep_only_refused(self, self._quick_handler)
 
     def _is_taken_unparsed(self, data: bytes) -> bool:
         """Whether the quick way answers this without the parser. While a request is under way, the
@@ -179,9 +182,8 @@ class QuickConnection(Connection):
         if self._quick_handler is None or not self._is_free or len(self._messages) != 1:
             return False
         message, payload = self._messages[0]
-        if isinstance(message, _ErrInfo):
-            return False
-        return self._quick_handler.take(self, message, payload)
+        quick = self._quick_handler
+        return not isinstance(message, _ErrInfo) and quick.take(self, message, payload)
 
     def begin_quick(self) -> None:
         """Note that the request that has come will be answered by `end_quick`, or given to aiohttp

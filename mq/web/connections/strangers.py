@@ -7,7 +7,12 @@ on each of as many connections as it likes.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from aiohttp import web
+from aiohttp.http_parser import RawRequestMessage
+from aiohttp.streams import EMPTY_PAYLOAD
+from aiohttp.web_protocol import _ErrInfo
 
 from mq.web.connections.connection import Connection
 
@@ -25,3 +30,25 @@ def end_if_unknown(request: web.BaseRequest) -> None:
     assert isinstance(connection, Connection)
     if not connection.is_known:
         connection.drop_rest("the request was refused")
+
+
+class Doorkeeper(Protocol):
+    """Something that knows by a request's head whether its client is refused."""
+
+    def refuses(self, message: RawRequestMessage) -> bool: ...
+
+
+def keep_only_refused(connection: Connection, doorkeeper: Doorkeeper | None) -> None:
+    """Drop what has come behind the first request of a connection, and its body, if its client is
+    refused. The handler, which answers it, comes some turns of the event loop later: until then
+    each of many connections would hold all that was read of it."""
+    waiting = len(connection._messages)
+    if doorkeeper is None or not waiting or waiting < connection._request_count:
+        return
+    message, body = connection._messages[0]
+    if isinstance(message, _ErrInfo) or not doorkeeper.refuses(message):
+        return
+    connection.drop_rest("the client is not known")
+    if body is not EMPTY_PAYLOAD:
+        body._buffer.clear()
+    connection._messages.append((message, body))

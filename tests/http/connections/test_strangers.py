@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from mq.web.connections.connection import Connection
 from tests.support.processes import Server
+from tests.support.sites import site_on
 from tests.support.token_files import make_token_file
 from tests.support.wire import Wire, assert_problem, request_bytes
 
@@ -85,6 +88,37 @@ def test_the_refusal_reaches_a_client_that_is_still_sending(
 
     assert_problem(wire.answer(), 401, "unauthorized")
     assert wire.is_closed()
+
+
+class NobodyReads(asyncio.Transport):
+    """The server's end of a connection, without a socket."""
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [request_bytes("PUT", "/orders") * MANY, request_bytes("POST", "/orders", bytes(100_000))],
+    ids=["requests", "body"],
+)
+async def test_what_is_read_behind_the_refused_request_does_not_wait_for_the_answer(
+    root: Path, piece: bytes
+) -> None:
+    """Many connections may be read before the first of them is answered."""
+    async with site_on(root, "token") as site:
+        connection = site.http()
+        assert isinstance(connection, Connection)
+        connection.connection_made(NobodyReads())
+
+        connection.data_received(piece)
+        connection.data_received(piece)
+
+        ((_, body),) = connection._messages
+        assert list(body._buffer if body.total_bytes else ()) == []
+        connection.connection_lost(None)
 
 
 @pytest.fixture(scope="module")
