@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -13,9 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
+from structlog.testing import capture_logs
 
 from mq.daemon.tls import Certificate
 from mq.errors import ExitCode, StartRefused
+from mq.web.connections import handshakes
+from mq.web.connections.http_server import HttpServer
 from tests.support.certificates import Pair, make_certificate
 from tests.support.processes import Server, wait_until
 from tests.support.refusals import start
@@ -267,3 +272,24 @@ def test_a_key_that_others_may_read_is_reported(
     server = start_server(*pair.flags())
 
     assert "key may be read by others" in server.log()
+
+
+async def test_a_system_that_accepts_no_connection_is_reported_once(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handshakes, "_ACCEPT_PAUSE_SECONDS", 0)
+    certificate = Certificate(pair.cert, pair.key)
+    deaf = socket.socket()  # It does not listen, so each try to accept fails.
+    deaf.setblocking(False)
+
+    with capture_logs() as logged:
+        secure = handshakes.SecureServer(deaf, HttpServer(answer_nothing), certificate.current)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        secure.close()
+
+    assert [each["event"] for each in logged] == ["no connection accepted"]
+
+
+async def answer_nothing(request: web.BaseRequest) -> web.Response:
+    raise AssertionError("nobody asks")

@@ -47,13 +47,17 @@ class SecureServer:
         self._accepting.add_done_callback(lambda _: self._socket.close())
 
     async def _accept_forever(self) -> None:
+        is_accepting = True
         while True:
             try:
                 client, _ = await self._loop.sock_accept(self._socket)
             except OSError as error:
-                log.warning("no connection accepted", error=str(error))
+                if is_accepting:
+                    log.warning("no connection accepted", error=str(error))
+                is_accepting = False
                 await asyncio.sleep(_ACCEPT_PAUSE_SECONDS)
                 continue
+            is_accepting = True
             if not self._http.admit():
                 client.close()
                 continue
