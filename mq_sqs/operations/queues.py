@@ -19,6 +19,7 @@ from mq_sqs.faults import (
     INVALID_ATTRIBUTE_VALUE,
     INVALID_PARAMETER_VALUE,
     QUEUE_NAME_EXISTS,
+    UNSUPPORTED_OPERATION,
     SQSError,
     missing,
     unknown_attribute,
@@ -35,6 +36,7 @@ from mq_sqs.queues.queue_attributes import (
     find_conflict,
 )
 from mq_sqs.queues.redrive_policies import (
+    REDRIVE,
     dead_letter_sources_in,
     may_redrive,
     read_redrive_policy,
@@ -190,12 +192,18 @@ async def _change(operations: Operations, queue: QueueName, changes: Mapping[str
 async def _check_dead_letters(
     operations: Operations, call: SqsCall, queue: QueueName, attributes: Mapping[str, str]
 ) -> None:
-    """Raise SQSError if the queue for dead letters is missing, or does not want them, and Forbidden
-    if the caller's token is not for it."""
+    """Raise SQSError if the queue for dead letters is missing, or does not want them, or there can
+    be none here, and Forbidden if the caller's token is not for it."""
     text = attributes.get("RedrivePolicy", "")
     policy = read_redrive_policy(text)
     if policy is None:
         return
+    if not await operations.store.call(lambda work: work.spool.has_seals):
+        raise SQSError(
+            UNSUPPORTED_OPERATION,
+            f"{REDRIVE}: the file system of the root has no extended attributes, so nobody counts "
+            "how often a message is received; move the root to ext4, xfs or btrfs.",
+        )
     if call.token is not None:
         call.token.require(Scope.ADMIN, policy.queue)
     try:
