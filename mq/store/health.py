@@ -6,7 +6,7 @@ import asyncio
 import errno
 import os
 from collections.abc import Callable
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
 import structlog
@@ -50,6 +50,7 @@ class StoreHealth:
         self._work = work
         self._committer = committer
         self._workers = workers
+        self._looking = ThreadPoolExecutor(1, "look")
         self._waiting = waiting
         self.root_id = root_id(work.spool)
         self._trouble: str | None = None
@@ -61,6 +62,10 @@ class StoreHealth:
         """The folder of the root that was no longer the one that was opened, at the last look."""
         self._survey: asyncio.Task[Survey] | None = None
         self._surveyor = Surveyor(work.spool, work.clock_ns, work.report)
+
+    def close(self) -> None:
+        """Wait for the last look at the root. There is none after it."""
+        self._looking.shutdown()
 
     @property
     def counts(self) -> OperationCounts:
@@ -146,18 +151,15 @@ class StoreHealth:
 
     async def _look(self, look: Callable[..., str | None], *arguments: object) -> str | None:
         """Return what a short look at the disk finds. Raises OSError, also if there is no answer
-        within LOOK_SECONDS. Until there is one nobody looks again: each look would keep a
-        worker."""
+        within LOOK_SECONDS; until there is one nobody looks again. A thread of its own looks: the
+        workers may all be busy with a disk that is only slow."""
         if not self._is_silent:
-            looking = asyncio.ensure_future(self._in_worker(look, *arguments))
-            looking.add_done_callback(self._hear)
-            if (await asyncio.wait({looking}, timeout=LOOK_SECONDS))[0]:
-                return looking.result()
+            call = asyncio.get_running_loop().run_in_executor(self._looking, look, *arguments)
+            call.add_done_callback(self._hear)
+            if (await asyncio.wait({call}, timeout=LOOK_SECONDS))[0]:
+                return call.result()
             self._is_silent = True
-        why = (
-            f"no answer within {LOOK_SECONDS:g} seconds; the file system does not respond, or all "
-            "workers are busy"
-        )
+        why = f"no answer within {LOOK_SECONDS:g} seconds; the file system does not respond"
         raise TimeoutError(errno.ETIMEDOUT, why)
 
     def _hear(self, looking: asyncio.Future[str | None]) -> None:

@@ -83,6 +83,7 @@ async def open_store(
             await store.close()
             await committer.close()
             await asyncio.to_thread(workers.shutdown)
+            await asyncio.to_thread(store.health.close)
             await asyncio.to_thread(store.put_back_left)
     finally:
         work.ready.close()

@@ -68,3 +68,14 @@ async def test_a_disk_that_does_not_answer_is_trouble_and_keeps_one_worker(
         while store.health._is_silent:
             await asyncio.sleep(0.001)
         assert await _trouble_of(store) is None
+
+
+async def test_busy_workers_are_no_disk_that_does_not_answer(root: Path) -> None:
+    work = HangingDisk()
+    async with asyncio.timeout(60), store_on(root, workers=1) as store:
+        store._workers.submit(work.look)
+        try:
+            assert await _trouble_of(store) is None
+            assert await store.health.find_shortage() is None
+        finally:
+            work.goes_on.set()
