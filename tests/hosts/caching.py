@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import signal
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.support.processes import wait_until
@@ -45,12 +47,26 @@ class CachingMounts:
         for mount, process in zip(self.mounts, self._processes, strict=True):
             _wait_for(mount, process)
 
+    def hang(self) -> None:
+        """Let the mounts answer nothing more. Each request to them waits."""
+        for process in self._processes:
+            process.send_signal(signal.SIGSTOP)
+
+    def break_off(self) -> None:
+        """Let the mounts lose what is behind them. Each request to them is an error."""
+        for process in self._processes:
+            process.kill()
+            process.wait()
+
     def close(self) -> None:
+        self.break_off()
         for mount in self.mounts:
             subprocess.run(["fusermount3", "-u", "-z", str(mount)], check=False)
-        for process in self._processes:
-            process.kill()  # It would serve for as long as a file there is open.
-            process.wait()
+
+
+Mount = Callable[..., CachingMounts]
+"""`mount(20)` mounts a folder twice; of twenty changes of names one gets no reply. `mount(0,
+seconds)` says how long the mounts keep names."""
 
 
 def _wait_for(mount: Path, process: subprocess.Popen[bytes]) -> None:

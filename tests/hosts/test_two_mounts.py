@@ -12,7 +12,7 @@ import pytest
 
 from mq.spool.network_files import files_for
 from tests.crash.load import create_queue
-from tests.hosts.caching import CACHED_SECONDS, CachingMounts, missing
+from tests.hosts.caching import CachingMounts, Mount
 from tests.hosts.load import HostLoad
 from tests.soak.checker import judge
 from tests.soak.history import Given, left_there
@@ -24,26 +24,6 @@ CHANGES_ON_LOST = 20
 SHORT_MESSAGES = 200
 LONG_SECONDS = 1000.0
 LONG_MESSAGES = int(os.environ.get("MQ_HOSTS_MESSAGES", "20000"))
-
-Mount = Callable[..., CachingMounts]
-
-
-@pytest.fixture
-def mount(tmp_path: Path) -> Iterator[Mount]:
-    """`mount(20)` mounts a folder twice; of twenty changes of names one gets no reply.
-    `mount(0, seconds)` says how long the mounts keep names."""
-    why = missing()
-    if why is not None:
-        pytest.skip(why)
-    made: list[CachingMounts] = []
-
-    def make(changes_on_lost: int, cached_seconds: float = CACHED_SECONDS) -> CachingMounts:
-        made.append(CachingMounts(tmp_path, changes_on_lost, cached_seconds))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.close()
 
 
 class MountedProcesses:
@@ -211,3 +191,18 @@ async def test_a_mover_asks_how_long_a_message_is_hidden(mount: Mount) -> None:
 
         assert there.exists()
         assert os.listdir(roots[0] / "queues" / ORDERS) == []
+
+
+async def test_of_settings_that_are_changed_through_both_mounts_none_is_lost(mount: Mount) -> None:
+    """What the second server has in its cache is from before the first one's last change."""
+    roots = [path / "root" for path in mount(0, LONG_SECONDS).mounts]
+    both = [store_on(root, files_for(root)) for root in roots]
+    async with both[0] as one, both[1] as other:
+        await one.change_settings(ORDERS, {"delay": "5"})
+        assert (await other.read_settings(ORDERS)).delay_seconds == 5
+        await one.change_settings(ORDERS, {"ttl": "60"})
+
+        await other.change_settings(ORDERS, {"visibility": "7"})
+
+        found = await one.read_settings(ORDERS)
+    assert (found.delay_seconds, found.ttl_seconds, found.visibility_seconds) == (5, 60, 7)

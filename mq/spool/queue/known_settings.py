@@ -132,7 +132,7 @@ class KnownSettings:
         """Return what the file says, and the state of the folder if there is no file in it."""
         if known.version is not None:
             try:
-                status = os.stat(SETTINGS_FILE, dir_fd=opened.fd, follow_symlinks=False)
+                status = self._files.status_of(opened.fd, SETTINGS_FILE)
             except FileNotFoundError:
                 return NO_FILE, None
             if version_of(status) == known.version:

@@ -66,6 +66,9 @@ NO_FILE = SettingsRead()
 
 def read_settings(files: Files, opened: OpenQueue, queue: QueueName) -> SettingsRead:
     """Read the settings of a queue whose folder is open. Raises OSError."""
+    if files.is_of_network:
+        # The name may lead to the file that another host has just replaced, until it is asked for.
+        files.exists(opened.fd, SETTINGS_FILE)
     try:
         fd = files.open_to_look(opened.fd, SETTINGS_FILE)
     except FileNotFoundError:
