@@ -196,8 +196,9 @@ def _claimed(root: str, groups: Iterable[str], flat: str) -> Iterator[str]:
 
 def sealed_batches(spool: Spool, queue: QueueName) -> list[str]:
     """Return the sealed batches of a queue. Usually there are none, and the number of links of
-    `new` says so on file systems that count folders there."""
-    if os.fstat(spool.fd(Folder.NEW)).st_nlink == 2:
+    `new` says so on file systems that count folders there. That of a network file system may not
+    count them, or be from before another host made one."""
+    if not spool.files.is_of_network and os.fstat(spool.fd(Folder.NEW)).st_nlink == 2:
         return []
     return [name for name in spool.names(Folder.NEW) if _is_sealed_batch(name, queue)]
 

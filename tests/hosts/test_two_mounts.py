@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from mq.names import MessageId
 from mq.spool.network_files import files_for
 from tests.crash.load import create_queue
 from tests.hosts.caching import CachingMounts, Mount
@@ -18,7 +20,7 @@ from tests.soak.checker import judge
 from tests.soak.history import Given, left_there
 from tests.support.processes import Process, Server
 from tests.support.redelivery import redeliver
-from tests.support.stores import ORDERS, publish, receive, store_on
+from tests.support.stores import ORDERS, publish, publish_as, receive, store_on
 
 CHANGES_ON_LOST = 20
 SHORT_MESSAGES = 200
@@ -206,3 +208,19 @@ async def test_of_settings_that_are_changed_through_both_mounts_none_is_lost(mou
 
         found = await one.read_settings(ORDERS)
     assert (found.delay_seconds, found.ttl_seconds, found.visibility_seconds) == (5, 60, 7)
+
+
+async def test_a_batch_that_a_host_has_left_sealed_is_known_to_the_other(mount: Mount) -> None:
+    """The second server has seen `new` without a batch, and keeps that."""
+    mounts = mount(0, LONG_SECONDS)
+    root = mounts.mounts[1] / "root"
+    async with store_on(root, files_for(root)) as store:
+        for _ in range(2):
+            await publish_as(store, b"known", message_id=MessageId("known"))
+        batch = mounts.folder / "root" / "new" / f".{ORDERS}:{uuid.uuid4()}"
+        batch.mkdir()
+        (batch / f"{ORDERS}:own").write_bytes(b"body")
+
+        again = await publish_as(store, b"body", message_id=MessageId("own"))
+
+    assert again.is_duplicate
