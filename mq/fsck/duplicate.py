@@ -92,6 +92,9 @@ class Duplicate:
         """Compare the two. Returns None unless both names exist at one instant: the first is looked
         at once more. What is not a file in `remove` is left to the reaper."""
         files = self.spool.files
+        # Another host may have moved it: then this one opens it by the name that it has cached.
+        if files.is_of_network and not self.spool.exists(*self.kept):
+            return None
         try:
             at = self.spool.at(*self.kept)
             fd = files.open_message(at.fd, at.name)

@@ -7,12 +7,17 @@ import asyncio
 import os
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from mq.fsck.duplicate import Duplicate
+from mq.fsck.suspect import SuspectPlace
+from mq.lifecycle import Actor, Folder
 from mq.names import MessageId
 from mq.spool.network_files import files_for
+from mq.spool.root import visit_root
 from tests.crash.load import create_queue
 from tests.hosts.caching import CachingMounts, Mount
 from tests.hosts.load import HostLoad
@@ -224,3 +229,34 @@ async def test_a_batch_that_a_host_has_left_sealed_is_known_to_the_other(mount: 
         again = await publish_as(store, b"body", message_id=MessageId("own"))
 
     assert again.is_duplicate
+
+
+async def test_fsck_leaves_a_message_that_the_other_mount_moves_meanwhile(mount: Mount) -> None:
+    """It was leased, is ready now, and is still in the cache under its name in `delay`."""
+    mounts = mount(0, LONG_SECONDS)
+    roots = [path / "root" for path in mounts.mounts]
+    async with store_on(roots[0], files_for(roots[0])) as store:
+        message_id = await publish(store, b"body")
+        await receive(store)
+    leased, ready = f"{ORDERS}:{message_id}", f"{ORDERS}/{message_id}"
+    spool = visit_root(roots[1], files_for(roots[1]), Actor.FSCK)
+    there = mounts.folder / "root"
+    duplicate = Duplicate(
+        spool, SuspectPlace(Folder.QUEUES, ready), SuspectPlace(Folder.DELAY, leased)
+    )
+    exists = spool.exists
+
+    def exist_and_go(folder: Folder, name: str) -> bool:
+        is_there = exists(folder, name)
+        if (there / "delay" / leased).exists():
+            os.rename(there / "delay" / leased, there / "queues" / ready)
+        return is_there
+
+    with closing(spool), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spool, "exists", exist_and_go)
+        assert (roots[1] / "delay" / leased).exists()
+
+        assert duplicate.look() is None
+        assert duplicate.mend() is None
+
+    assert (there / "queues" / ready).read_bytes() == b"body"
