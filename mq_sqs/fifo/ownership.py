@@ -6,6 +6,7 @@ The kernel releases it with the process. Until then every other gateway refuses 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from mq.disk.files import Files
 from mq.errors import StoreUnavailable
@@ -28,9 +29,9 @@ class Ownership:
         """Take the lock unless this process has it, and return whether it was taken just now.
         Raises StoreUnavailable if another process has it, and OSError."""
         path = work.spool.root / FORMAT_FILE
-        if self._fd is not None and (is_at(self._fd, path) or not os.path.lexists(path)):
+        if self._fd is not None and _has_lock(work, self._fd, path):
             return False
-        self.close()  # The file was written again, and others lock the new one.
+        self.close()
         fd = work.files.open_to_lock(str(path))
         is_taken = False
         try:
@@ -51,3 +52,16 @@ class Ownership:
         if self._fd is not None and self._files is not None:
             self._files.close(self._fd)
         self._fd = None
+
+
+def _has_lock(work: Workspace, fd: int, path: Path) -> bool:
+    """Return whether a process that has taken the lock on `fd` still has it."""
+    if not is_at(fd, path) and os.path.lexists(path):
+        return False  # The file was written again, and others lock the new one.
+    if not work.files.is_of_network:
+        return True
+    try:
+        # A file server ends the locks of a host that is cut off, and tells nobody.
+        return work.files.lock_byte(fd, _OFFSET)
+    except OSError:
+        return False

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from mq.disk.byte_locks import unlock_bytes
 from mq.disk.files import Files
 from mq.errors import StoreUnavailable
+from mq.spool.network_files import NetworkFiles
 from mq.spool.root_format import LONG_SEALS, write_format
 from mq_sqs.fifo.ownership import _OFFSET as OFFSET
 from tests.support.descriptors import count_open
@@ -56,6 +58,22 @@ async def test_a_format_file_that_was_written_again_has_one_owner(root: Path) ->
         with pytest.raises(StoreUnavailable, match="another mq-sqs has the FIFO queues"):
             await first.send("3")
         second.service.close()
+        await first.send("3")
+        assert await first.bodies() == ["1", "2", "3"]
+
+
+async def test_a_host_that_was_cut_off_has_lost_them_to_another(root: Path) -> None:
+    """The file server ended its lock meanwhile."""
+    async with fifo_on(root, NetworkFiles(root)) as first:
+        async with fifo_on(root, NetworkFiles(root)) as second:
+            await first.send("1")
+            fd = first.service._queues._ownership._fd
+            assert fd is not None
+            unlock_bytes(fd)
+            await second.send("2")
+
+            with pytest.raises(StoreUnavailable, match="another mq-sqs has the FIFO queues"):
+                await first.send("3")
         await first.send("3")
         assert await first.bodies() == ["1", "2", "3"]
 
