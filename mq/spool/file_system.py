@@ -29,6 +29,8 @@ _NETWORK = {"9p", "afs", "beegfs", "ceph", "cifs", "gfs2", "glusterfs", "gpfs", 
 _TEMPORARY = ("/tmp", "/var/tmp")
 """What a system may empty, except for other file systems mounted there: see tmpfiles.d(5)."""
 
+_NO_FOLDER = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG}
+
 _AHEAD_NS = SECOND_NS
 """A file server whose clock is further ahead than this is warned of."""
 
@@ -199,10 +201,21 @@ def file_system_ns(files: Files, fd: int, now_ns: int) -> int:
 
 
 def nearest_folder(path: Path) -> Path:
-    """Return the path, or the nearest folder above it that exists."""
-    while not path.exists() and path != path.parent:
+    """Return the path, or the nearest folder above it that exists. One that cannot be looked at,
+    as on a file system that is gone, counts as there. Opening it says what is wrong."""
+    while _leads_nowhere(path) and path != path.parent:
         path = path.parent
     return path
+
+
+def _leads_nowhere(path: Path) -> bool:
+    """Return whether there is no such folder. An automounter mounts a file system when a path leads
+    into it, and not when that is only looked at."""
+    try:
+        os.stat(f"{path}/.")
+    except OSError as error:
+        return error.errno in _NO_FOLDER
+    return False
 
 
 def file_system_kind(path: Path) -> str:

@@ -38,7 +38,7 @@ def files_for(path: Path) -> Files:
     yet will be made on the file system of the nearest folder above."""
     if not is_of_network(file_system_kind(nearest_folder(path))):
         return Files()
-    root = path.parent if (path.parent / FORMAT_FILE).is_file() else path
+    root = path.parent if os.path.isfile(path.parent / FORMAT_FILE) else path
     return NetworkFiles(root)
 
 

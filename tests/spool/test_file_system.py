@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import time
 from collections.abc import Callable
@@ -11,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from mq.disk.files import Files
-from mq.spool.file_system import file_system_kind
+from mq.spool.file_system import file_system_kind, nearest_folder
 from mq.spool.root import open_root
+from tests.support.faults import raising
 from tests.support.messages import SECOND_NS
 from tests.support.users import needs_root
 
@@ -110,3 +113,16 @@ def test_a_file_server_whose_clock_is_ahead_is_warned_of(
     assert [f"{behind_seconds} seconds ahead" in each for each in about_clocks] == (
         [True] * is_warned_of
     )
+
+
+@pytest.mark.parametrize("code", [errno.EACCES, errno.EIO, errno.ENOTCONN, errno.ESTALE])
+def test_a_folder_that_cannot_be_looked_at_counts_as_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """What opens it says what is wrong. One above it may be of another file system."""
+    root = tmp_path / "root"
+    assert nearest_folder(root) == tmp_path
+
+    monkeypatch.setattr(os, "stat", raising(code))
+
+    assert nearest_folder(root) == root
