@@ -15,6 +15,7 @@ from mq.command.flags import FOLDER, Daemon, Seconds, flag, metrics_flags
 from mq.command.logs import LOG_FORMATS, configure_logs
 from mq.command.running import exit_codes_text, run
 from mq.command.signals import exit_when_asked
+from mq.command.waits import telling_of_a_wait
 from mq.config import Address, MoverConfig
 from mq.spool.network_files import files_for
 from mq_mover.mover import Mover
@@ -58,7 +59,9 @@ def mq_mover(
     config = MoverConfig(source.absolute(), destination.absolute(), delay, max_receives)
     exit_when_asked()
     log.info("configuration", version=__version__, **asdict(config))
-    with closing(Mover(config, files_for(config.source))) as mover:
+    with telling_of_a_wait(config.source, "an answer of its file system"):
+        opened = Mover(config, files_for(config.source))
+    with closing(opened) as mover:
         # A dead letter queue is made with the mode of the other queues.
         os.umask(0o777 & ~os.stat(config.destination).st_mode)
         if metrics is not None:

@@ -14,6 +14,7 @@ from mq.command.flags import FOLDER, Daemon, Seconds, flag, metrics_flags
 from mq.command.logs import LOG_FORMATS, configure_logs
 from mq.command.running import exit_codes_text, run
 from mq.command.signals import exit_when_asked
+from mq.command.waits import telling_of_a_wait
 from mq.config import Address, ReaperConfig
 from mq.spool.network_files import files_for
 from mq_reaper.reaper import Reaper
@@ -41,7 +42,9 @@ def mq_reaper(source: Path, keep: float, metrics: Address | None, log_format: st
     config = ReaperConfig(source.absolute(), keep)
     exit_when_asked()
     log.info("configuration", version=__version__, **asdict(config))
-    with closing(Reaper(config, files_for(config.source))) as reaper:
+    with telling_of_a_wait(config.source, "an answer of its file system"):
+        opened = Reaper(config, files_for(config.source))
+    with closing(opened) as reaper:
         if metrics is not None:
             from mq_reaper.metrics import serve_metrics
 

@@ -1,6 +1,7 @@
 """The process `mq`: from its command line to its last answer.
 
-    the process             `cli`, `shared_flags`, `server`, `standalone`, `notify`, `healthy`
+    the process             `cli`, `shared_flags`, `server`, `starting`, `standalone`, `notify`,
+                            `healthy`
     what it listens on      `listeners`, `sockets`
     who may come in         `credentials`, `token_file`, `tls`: read at start and on SIGHUP
 

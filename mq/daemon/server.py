@@ -31,12 +31,12 @@ from mq.daemon.listeners import bind
 from mq.daemon.notify import Notifier, beat_forever
 from mq.daemon.sockets import Listener
 from mq.daemon.standalone import Children, Supervision, run_children
+from mq.daemon.starting import leave_when_asked
 from mq.disk import calls
 from mq.errors import ExitCode, StartRefused
 from mq.metrics.tally import GatewayCounts, shared_counts
 from mq.store.background import running
 from mq.store.counts import OperationCounts
-from mq.store.free_space import default_floor_bytes
 from mq.store.opening import open_store
 from mq.store.store import Store
 from mq.web.api import make_api
@@ -107,8 +107,6 @@ def serve(
     """
     if sys.platform != "linux":
         raise StartRefused(ExitCode.SYSTEM, f"MQ serves on Linux only; this is {sys.platform}")
-    if config.min_free_bytes is None:
-        config = replace(config, min_free_bytes=default_floor_bytes(config.root))
     os.umask(0o777 & ~config.mode)
     _give_memory_back()
     config = replace(config, max_connections=_bound_connections(config.max_connections))
@@ -171,7 +169,9 @@ async def _serve(
         await watching.enter_async_context(
             _serving("admin", listeners.admin, AdminServer(admin.handle, admin_limits))
         )
-        store = await stack.enter_async_context(open_store(config, counts=OperationCounts(shared)))
+        async with running(leave_when_asked(stop)):
+            opening = open_store(config, counts=OperationCounts(shared))
+            store = await stack.enter_async_context(opening)
         # Nobody asks a store that is closed.
         stack.push_async_callback(watching.aclose)
         if supervision is not None:
@@ -234,6 +234,7 @@ async def _ignore_signals() -> None:
 
 def _log_configuration(config: ServerConfig, supervision: Supervision | None) -> None:
     settings = asdict(config) | {
+        "min_free_bytes": "default" if config.min_free_bytes is None else config.min_free_bytes,
         "mode": f"{config.mode:o}",
         "socket_mode": f"{config.socket_mode:o}",
         "admin": str(config.admin or ""),

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 import structlog
 
 from mq.command.logs import report_left
+from mq.command.waits import telling_of_a_wait
 from mq.commit.barrier import Barrier
 from mq.commit.committer import Committer
 from mq.commit.gathering import Gathering
@@ -24,6 +25,7 @@ from mq.ids import ServerIds, is_server_id
 from mq.lifecycle import Folder
 from mq.names import QueueName, is_message_id, is_queue_name
 from mq.spool.disk_errors import FAULTS_OF_ONE_QUEUE
+from mq.spool.file_system import FileSystem
 from mq.spool.folders import Spool
 from mq.spool.message.held import seal_at
 from mq.spool.network_files import files_for
@@ -48,7 +50,8 @@ async def open_store(
 
     At the end everything pending is finished first. Raises StartRefused.
     """
-    spool, file_system = open_root(config.root, config.mode, files or files_for(config.root))
+    with telling_of_a_wait(config.root, "an answer of its file system"):
+        spool, file_system = await asyncio.to_thread(_open_root, config, files)
     spool.report_left = report_left
     if config.peers and file_system.kind == "xfs":
         # There a syncfs also waits for what the others write. Alone it is quicker.
@@ -71,7 +74,8 @@ async def open_store(
     work.counts = counts or work.counts
     sweeper = Sweeper(spool, report_left)
     try:
-        await asyncio.to_thread(catch_up, work, sweeper)
+        with telling_of_a_wait(config.root, "a sweep, and a look at every name"):
+            await asyncio.to_thread(catch_up, work, sweeper)
         workers = ThreadPoolExecutor(config.workers, "worker")
         committer = _start_committer(work, sweeper, file_system.is_in_memory, workers)
         store = Store(work, committer, workers)
@@ -89,6 +93,10 @@ async def open_store(
         work.ready.close()
         work.reservations.close()
         spool.close()
+
+
+def _open_root(config: ServerConfig, files: Files | None) -> tuple[Spool, FileSystem]:
+    return open_root(config.root, config.mode, files or files_for(config.root))
 
 
 def _start_committer(
