@@ -44,10 +44,15 @@ class Floor:
         self._folder_fd = folder_fd
         self._lock = Lock()
         self._writing_bytes = 0
+        self.why_none: str | None = None
+        """Why nothing may be written whatever is free: the root is not at its path any more, and
+        what is published would be out of sight once the server ends."""
 
     def room_bytes(self, own_bytes: int = 0) -> int:
         """Return how many bytes may be written now; `own_bytes` of what is being written are the
         caller's. Raises StoreUnavailable if none may be, and OSError."""
+        if self.why_none is not None:
+            raise StoreUnavailable(self.why_none)
         if self._floor_bytes == 0:
             return sys.maxsize
         # What others end meanwhile is counted twice rather than not at all.

@@ -105,6 +105,7 @@ class StoreHealth:
         try:
             trouble = await self.find_trouble()
             self.moved = await self._look(find_moved_folder, self._work.spool)
+            self._work.floor.why_none = self.moved
             self._note_shortage(await self.find_shortage())
         except OSError as error:
             trouble = f"the root cannot be looked at: {error.strerror}"

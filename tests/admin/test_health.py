@@ -132,6 +132,13 @@ def test_a_server_without_its_format_file_is_not_ready(server: Server) -> None:
 def test_a_server_whose_root_was_moved_is_not_ready_nor_alive(
     server: Server, start_server: StartServer, puts_another: bool
 ) -> None:
+    """What is published there would be out of sight after a restart."""
+
+    def publish() -> WireAnswer:
+        with closing(Wire(server.port)) as wire:
+            return wire.request("POST", "/orders/messages", b"body")
+
+    assert ask(server.port, "/orders", "PUT").status == 201
     moved = server.root.rename(server.root.parent / "moved")
     if puts_another:
         start_server(root=server.root)
@@ -139,10 +146,12 @@ def test_a_server_whose_root_was_moved_is_not_ready_nor_alive(
     assert_problem(ask(server.admin_port, "/readyz"), 503, "unavailable", "was moved away")
     wait_until(lambda: ask(server.admin_port, "/livez").status == 503, 30)
     assert "root in trouble" in server.log()
+    assert_problem(publish(), 503, "unavailable", "was moved away")
     if not puts_another:
         moved.rename(server.root)
-        assert ask(server.admin_port, "/readyz").status == 200
         wait_until(lambda: ask(server.admin_port, "/livez").status == 200, 30)
+        assert ask(server.admin_port, "/readyz").status == 200
+        assert publish().status == 201
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
