@@ -11,7 +11,7 @@ import pytest
 from mq.disk.files import Files
 from mq.spool import abilities
 from mq.spool.abilities import Ability, try_abilities
-from tests.support.faults import OldFiles, PlainFiles
+from tests.support.faults import OldFiles, PlainFiles, raising
 
 
 def _found(root: Path) -> dict[str, Ability]:
@@ -68,3 +68,15 @@ def test_on_a_network_file_system_the_ways_round_are_tried(
     assert found["lock of a folder"].is_there
     assert not found["sync of everything"].is_there
     assert not found["events of other machines"].is_there
+
+
+def test_where_the_limits_of_events_are_reached_the_rest_is_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(abilities, "Watch", raising(errno.EMFILE))
+
+    events = _found(tmp_path)["events of this machine"]
+
+    assert not events.is_there
+    assert events.found == "folders are listed instead (Too many open files)"
+    assert os.listdir(tmp_path) == []
