@@ -14,19 +14,25 @@ from pathlib import Path
 import pytest
 
 from mq.lifecycle import PurgeScope
-from mq.names import QueueName
-from tests.crash.enumeration.acting import Chance, long_queues, stock
+from mq.names import MessageId, QueueName
+from tests.crash.enumeration.acting import Chance, long_queues, step_in_before, stock
+from tests.crash.enumeration.clients import PlayedClients
+from tests.crash.enumeration.disk import Said
 from tests.crash.enumeration.ending import remove, remove_in_a_move, remove_twice
 from tests.crash.enumeration.interplay import mixed, two_servers
+from tests.crash.enumeration.properties import draft_of
 from tests.crash.enumeration.recorder import OLD, RecordedFiles
 from tests.crash.enumeration.rows import ROWS, Play, Row
 from tests.crash.enumeration.runs import HEAD, LONG, SHORT, Enumerated, enumerate_row, play
 from tests.crash.enumeration.scene import Scene
 from tests.crash.enumeration.states import states_of
 from tests.support.figures import PrintFigures
+from tests.support.submits import publish_as_asked
 
 MOST_SHOWN = 3
 PURGES = 6
+
+ANSWERED = Said(lambda ledger: None)
 
 LEAST_STATES, LEAST_RESTART_STATES = 29_000, 120_000
 """Of all long runs together: docs/reliability.md has the figures."""
@@ -90,6 +96,35 @@ def _purge_with_settings(scene: Scene, chance: Chance) -> None:
     scene.begin()
     with long_queues():
         clients.run(clients.purge("a", chance.choice(list(PurgeScope))), clients.publish("a"))
+
+
+def test_an_id_that_was_answered_as_known_is_known_after_a_cut(quick_folder: Path) -> None:
+    """Another server has moved its message to the queue, and the barrier of that is not over."""
+    scene = play(quick_folder / "run", Row("known", _publish_what_is_moved), 0)
+    [answered] = [number for number, event in enumerate(scene.disk.events) if event == ANSWERED]
+    left = [
+        [path for file in cut.state.files for path in file.paths if path.endswith("own")]
+        for cut in states_of(scene.disk, answered)
+    ]
+
+    assert left
+    assert left == [["queues/a/own"]] * len(left)
+
+
+def _publish_what_is_moved(scene: Scene, chance: Chance) -> None:
+    clients = stock(scene, chance, ready=0)
+    others = PlayedClients(scene)
+    [message] = clients.run(clients.publish("a.b", own_id="own"))
+    scene.settle()
+
+    async def publish_again() -> None:
+        draft = draft_of(message.body, MessageId("own"), 0)
+        published = await publish_as_asked(clients.store, QueueName("a"), draft)
+        assert published.is_duplicate
+        scene.disk.say(ANSWERED.fact)
+
+    step_in_before(others.files, "sync", lambda: clients.run(publish_again()))
+    others.run(others.move(message, "a"))
 
 
 @pytest.mark.crash_long

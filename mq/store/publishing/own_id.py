@@ -87,12 +87,13 @@ def _adopt(
     work: Workspace, queue: QueueName, message_id: MessageId, draft: Draft
 ) -> Operation[Published | Lost | None]:
     """Answer for the existing message, if there is one. It is made durable: a crash may have left
-    it with unsynced data, or in a batch whose seal, a change of `new`, is not synced."""
+    it with unsynced data, or in a batch whose seal, a change of `new`, is not synced; and a move
+    that has brought it to the queue may not be."""
     twin = open_twin(work, finder_for(work, queue), queue, message_id, draft)
     if twin is None or isinstance(twin, Lost):
         return twin
     try:
-        yield Unsynced((twin,), (Folder.NEW,))
+        yield Unsynced((twin,), (Folder.NEW, f"{Folder.QUEUES}/{queue}"))
         return published_before(work, queue, message_id, twin)
     finally:
         work.files.close(twin)
