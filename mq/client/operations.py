@@ -140,7 +140,7 @@ def receive(
 ) -> Operation[Delivery | None]:
     """Receive from the first of the queues that has a message."""
     arguments.seconds("wait", wait)
-    target = _receive_target(queues, None, wait, visibility)
+    target = receive_target(queues, None, wait, visibility)
     request = Request("GET", target, wait_seconds=min(wait, MAX_WAIT_SECONDS))
     answer = yield from ask(context, request)
     return None if answer.status == 204 else read_delivery(queues, answer, visibility)
@@ -182,15 +182,16 @@ def receive_many(
 ) -> Operation[list[Delivery]]:
     """Receive several messages from the first of the queues that has any."""
     arguments.seconds("wait", wait)
-    target = _receive_target(queues, most, wait, visibility)
+    target = receive_target(queues, most, wait, visibility)
     request = Request("GET", target, wait_seconds=min(wait, MAX_WAIT_SECONDS))
     answer = yield from ask(context, request)
     return [] if answer.status == 204 else read_deliveries(queues, answer, visibility)
 
 
-def _receive_target(
+def receive_target(
     queues: Sequence[QueueName], most: int | None, wait: float, visibility: float | None
 ) -> str:
+    """Return the target of a receive from the first of the queues that has a message."""
     target = f"/{queues[0]}/messages{query(max=most, wait=wait or None, visibility=visibility)}"
     if len(queues) > 1:
         target += f"{'&' if '?' in target else '?'}then={','.join(queues[1:])}"

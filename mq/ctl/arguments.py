@@ -91,6 +91,11 @@ class QueueParam(click.ParamType[QueueName]):
 
 
 queue_argument = click.argument("queue", type=QueueParam())
+then_option = click.option(
+    "--then", metavar="QUEUE", type=QueueParam(), multiple=True,
+    help="Take from this queue when QUEUE has no message; for more queues give it again, the most "
+    "urgent first.",
+)  # fmt: skip
 
 
 class IdParam(click.ParamType[MessageId]):

@@ -21,7 +21,7 @@ import click
 from mq.command.flags import Seconds
 from mq.command.stdout import printable
 from mq.config import CLIENT_RETRY_SECONDS, MAX_VISIBILITY_SECONDS
-from mq.ctl.arguments import QueueParam, queue_argument
+from mq.ctl.arguments import queue_argument, then_option
 from mq.ctl.common_flags import credentials, everywhere, flags_of
 from mq.ctl.screen import display
 from mq.names import MAX_DEAD_REASON_BYTES, QueueName, dead_letter_queue, parse_queue_name
@@ -61,9 +61,7 @@ class ExecCommand(click.Command):
 @click.command(name="exec", cls=ExecCommand)
 @queue_argument
 @click.argument("command", metavar="-- COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
-@click.option("--then", metavar="QUEUE", type=QueueParam(), multiple=True,
-              help="Take from this queue when QUEUE has no message; for more, give it again, the "
-              "most urgent first.")  # fmt: skip
+@then_option
 @click.option("-c", "--concurrency", type=click.IntRange(1, 1000), default=1, show_default=True,
               help="How many commands run at a time.")  # fmt: skip
 @click.option("--visibility", type=Seconds(0, MAX_VISIBILITY_SECONDS, min_open=True),
@@ -113,7 +111,7 @@ def execute(
     runner = CommandRunner(command)
     has_ended = False
     try:
-        queues = [*dict.fromkeys([queue, *then])]
+        queues = [queue, *then]
         if dead_after is not None:
             dead_letters = {each: _make_dead_letters(session, each) for each in queues}
             runner.bury_after(dead_after, dead_letters)

@@ -11,7 +11,7 @@ import click
 from mq.command.flags import Seconds
 from mq.command.pace import messages_text
 from mq.config import MAX_VISIBILITY_SECONDS, MAX_WAIT_SECONDS
-from mq.ctl.arguments import queue_argument
+from mq.ctl.arguments import queue_argument, then_option
 from mq.ctl.commands.removing import kept_in_the_queue, remove_written
 from mq.ctl.common_flags import everywhere, flags_of, opened, raw_option
 from mq.ctl.screen import display
@@ -23,6 +23,7 @@ from mq.names import QueueName
 
 @click.command()
 @queue_argument
+@then_option
 @click.option("--visibility", "visibility_seconds", help="Seconds until the message returns unless "
               "you acknowledge it.  [default: the queue's setting, or else the server's, with "
               "--root 30]", type=Seconds(0, MAX_VISIBILITY_SECONDS, min_open=True))  # fmt: skip
@@ -41,6 +42,7 @@ def recv(
     context: click.Context,
     *,
     queue: QueueName,
+    then: tuple[QueueName, ...],
     visibility_seconds: float | None,
     wait_seconds: float,
     limit: int,
@@ -66,7 +68,8 @@ def recv(
     def say_removed() -> None:
         bar.clear()
         if ack and limit > 1 and received:
-            click.echo(f"removed {messages_text(received - kept)} from {queue}", err=True)
+            queues = ", ".join([queue, *then])
+            click.echo(f"removed {messages_text(received - kept)} from {queues}", err=True)
 
     with (
         said_when_interrupted(say_removed),
@@ -75,12 +78,14 @@ def recv(
         opened(flags) as access,
     ):
         while received < limit and (
-            message := access.receive(queue, visibility_seconds, 0 if received else wait_seconds)
+            message := access.receive(
+                queue, visibility_seconds, 0 if received else wait_seconds, then
+            )
         ):
             put(message, write)
             if ack:
                 flush(file, Files())
-                kept += not remove_written(access, queue, message)
+                kept += not remove_written(access, message.queue or queue, message)
             received += 1
             if is_alone:
                 bar.tell(received)

@@ -120,7 +120,8 @@ def write_receipt_and_line(message: ShownMessage, write: Write) -> None:
 def write_document(message: ShownMessage, write: Write) -> None:
     """Write all of the message as one line of JSON, with the body as text if it is UTF-8, or else
     in base64."""
-    document: dict[str, object] = {
+    document: dict[str, object] = {} if message.queue is None else {"queue": message.queue}
+    document |= {
         "id": message.message_id,
         "state": message.state,
         "lease": message.lease,
@@ -177,6 +178,7 @@ def _receipt(message: ShownMessage) -> str:
     """Return everything that is needed to acknowledge the message, and how often it was
     received."""
     shown = {
+        "queue": message.queue,
         "id": message.message_id,
         "lease": message.lease,
         "count": message.receive_count,

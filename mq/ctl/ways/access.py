@@ -51,7 +51,8 @@ class Readable(Protocol):
 class ShownMessage:
     """A message as it was received, or looked at. `lease` is what `ack --lease` takes, None if
     there is no lease. Times are RFC 3339; `visible_at` is None for a ready message. A dead letter
-    says where it is from and why it is one. What is unknown is None."""
+    says where it is from and why it is one. `queue` says which of several queues that were asked
+    has it. What is unknown is None."""
 
     message_id: str
     state: str
@@ -66,6 +67,7 @@ class ShownMessage:
     properties: Properties = field(default_factory=dict)
     dead_from: str | None = None
     dead_reason: str | None = None
+    queue: QueueName | None = None
 
 
 class Access(Protocol):
@@ -115,10 +117,14 @@ class Access(Protocol):
         returns. Before that the caller does nothing else with the queues."""
 
     def receive(
-        self, queue: QueueName, visibility_seconds: float | None, wait_seconds: float = 0.0
+        self,
+        queue: QueueName,
+        visibility_seconds: float | None,
+        wait_seconds: float = 0.0,
+        then: Sequence[QueueName] = (),
     ) -> ShownMessage | None:
-        """Take the oldest message under a lease, by default of the way's usual length. Waits for a
-        message up to `wait_seconds`."""
+        """Take the oldest message under a lease, by default of the way's usual length, from the
+        first of `queue` and `then` that has one. Waits for a message up to `wait_seconds`."""
 
     def touch(
         self, queue: QueueName, message_id: MessageId, seconds: float, lease: int | None

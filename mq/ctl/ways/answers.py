@@ -12,7 +12,7 @@ from mq.client.wire import ServerAnswer
 from mq.config import DEFAULT_CONTENT_TYPE
 from mq.ctl.ways.access import Passed, Readable, ShownMessage
 from mq.errors import CommandFailed, ExitCode, InvalidName
-from mq.names import parse_message_id
+from mq.names import parse_message_id, parse_queue_name
 from mq.properties import is_property
 
 _COUNTER = re.compile(
@@ -26,9 +26,11 @@ def message_of(exchange: Exchange) -> ShownMessage:
     head = exchange.head()
     headers = head.headers
     count = headers.get("x-receive-count")
+    queue = headers.get("x-queue")
     try:
         message_id = parse_message_id(header_of(head, "X-Message-Id"))
         received = None if count is None else int(count)
+        among = None if queue is None else parse_queue_name(queue)
     except (InvalidName, ValueError):
         raise unexpected("is not a message") from None
     left_out = headers.get("x-properties-left-out")
@@ -53,6 +55,7 @@ def message_of(exchange: Exchange) -> ShownMessage:
         properties={name: value for name, value in headers.items() if is_property(name)},
         dead_from=headers.get("x-dead-from"),
         dead_reason=headers.get("x-dead-reason"),
+        queue=among,
     )
 
 

@@ -154,10 +154,14 @@ class HttpAccess:
                 raise unexpected("has no ids") from None
 
     def receive(
-        self, queue: QueueName, visibility_seconds: float | None, wait_seconds: float = 0.0
+        self,
+        queue: QueueName,
+        visibility_seconds: float | None,
+        wait_seconds: float = 0.0,
+        then: Sequence[QueueName] = (),
     ) -> ShownMessage | None:
-        asked = query(visibility=visibility_seconds, wait=wait_seconds or None)
-        return self._message(Request("GET", f"/{queue}/messages{asked}", wait_seconds=wait_seconds))
+        target = operations.receive_target([queue, *then], None, wait_seconds, visibility_seconds)
+        return self._message(Request("GET", target, wait_seconds=wait_seconds))
 
     def touch(
         self, queue: QueueName, message_id: MessageId, seconds: float, lease: int | None

@@ -167,21 +167,30 @@ class RootAccess:
         return self._runner.run(operation(self._runner.work, queue, draft)).message_id
 
     def receive(
-        self, queue: QueueName, visibility_seconds: float | None, wait_seconds: float = 0.0
+        self,
+        queue: QueueName,
+        visibility_seconds: float | None,
+        wait_seconds: float = 0.0,
+        then: Sequence[QueueName] = (),
     ) -> ShownMessage | None:
         deadline = time.monotonic() + wait_seconds
         while True:
-            message = self._receive_now(queue, visibility_seconds)
+            message = self._receive_now([queue, *then], visibility_seconds)
             left = deadline - time.monotonic()
             if message is not None or left <= 0:
                 return message
             self._runner.wait(left)
 
     def _receive_now(
-        self, queue: QueueName, visibility_seconds: float | None
+        self, queues: Sequence[QueueName], visibility_seconds: float | None
     ) -> ShownMessage | None:
-        taken = self._runner.run(receive(self._runner.work, queue, _ns(visibility_seconds)))
-        return None if taken is None else received_message(taken)
+        visibility_ns = _ns(visibility_seconds)
+        for queue in queues:
+            taken = self._runner.run(receive(self._runner.work, queue, visibility_ns))
+            if taken is not None:
+                message = received_message(taken)
+                return message if len(queues) == 1 else replace(message, queue=queue)
+        return None
 
     def touch(
         self, queue: QueueName, message_id: MessageId, seconds: float, lease: int | None

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mq.errors import ExitCode
 from tests.support.mqctl import Ctl, without_ours
-from tests.support.wire import Wire
+from tests.support.wire import Wire, make_queue
 
 
 def test_several_messages_are_received_each_on_a_line(ctl: Ctl, wire: Wire, queue: str) -> None:
@@ -38,6 +38,33 @@ def test_what_was_written_is_removed_with_ack(ctl: Ctl, wire: Wire, queue: str) 
     assert wire.count(queue) == (1, 0)
     assert [each["body"] for each in ctl.ok("recv", queue, "--ack", "--json").lines()] == ["four"]
     assert ctl("recv", queue, "--ack").code == ExitCode.EMPTY
+
+
+def test_the_first_of_several_queues_that_has_a_message_gives_it(
+    ctl: Ctl, wire: Wire, queue: str
+) -> None:
+    usual, bulk = make_queue(wire), make_queue(wire)
+    others = ("--then", usual, "--then", bulk)
+    assert ctl("recv", queue, *others) == (ExitCode.EMPTY, b"", "")
+    for each in (bulk, usual, queue):
+        wire.publish(each, each.encode())
+
+    for each in (queue, usual):
+        done = ctl.ok("recv", queue, *others)
+        assert (done.out, done.err.split()[0]) == (each.encode(), f"queue={each}")
+    [document] = ctl.ok("recv", queue, *others, "--json", "--wait=60").lines()
+    assert (document["queue"], document["body"]) == (bulk, bulk)
+
+
+def test_each_message_is_removed_from_its_own_queue(ctl: Ctl, wire: Wire, queue: str) -> None:
+    other = make_queue(wire)
+    for each in (queue, other):
+        wire.publish(each, b"body")
+
+    done = ctl.ok("recv", queue, "--then", other, "--ack", "-n5")
+
+    assert done.err == f"removed 2 messages from {queue}, {other}\n"
+    assert wire.count(queue) == wire.count(other) == (0, 0)
 
 
 def test_a_file_has_the_bodies_that_were_removed(
