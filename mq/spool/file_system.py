@@ -219,8 +219,19 @@ def _leads_nowhere(path: Path) -> bool:
 
 
 def file_system_kind(path: Path) -> str:
-    """Return the type of the file system that holds `path`, from /proc/self/mountinfo (proc(5))."""
-    return _mount_of(path)[0]
+    """Return the type of the file system that holds `path`, from /proc/self/mountinfo (proc(5)).
+    Of two mounts on one point the later one counts."""
+    real = os.path.realpath(path)
+    found, longest = "unknown file system", -1
+    with open("/proc/self/mountinfo", errors="surrogateescape", newline="\n") as mounts:
+        for line in mounts:
+            before, _, after = line.partition(" - ")
+            point = before.split(" ")[4]
+            if "\\" in point:
+                point = _OCTAL.sub(lambda match: chr(int(match[1], 8)), point)
+            if longest <= len(point) and (real + "/").startswith(point.rstrip("/") + "/"):
+                found, longest = after.split()[0], len(point)
+    return found
 
 
 def keeps_order(path: Path, kind: str) -> bool:
@@ -239,25 +250,11 @@ def _has_journal(path: Path, kind: str) -> bool:
     log."""
     if not kind.startswith("ext"):
         return True
-    device = os.path.basename(os.path.realpath(_mount_of(path)[1]))
+    # The path of the disk that was mounted may be another one here, as in a container.
+    number = os.stat(path).st_dev
+    disk = os.path.realpath(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
     try:
-        return Path(f"/sys/fs/ext4/{device}/journal_task").read_text().strip() != "<none>"
+        journal = Path(f"/sys/fs/ext4/{os.path.basename(disk)}/journal_task")
+        return journal.read_text().strip() != "<none>"
     except OSError:
         return True
-
-
-def _mount_of(path: Path) -> tuple[str, str]:
-    """Return type and source of the innermost mount above `path`. Of two mounts on one point the
-    later one counts."""
-    real = os.path.realpath(path)
-    found, longest = ("unknown file system", ""), -1
-    with open("/proc/self/mountinfo", errors="surrogateescape", newline="\n") as mounts:
-        for line in mounts:
-            before, _, after = line.partition(" - ")
-            point = before.split(" ")[4]
-            if "\\" in point:
-                point = _OCTAL.sub(lambda match: chr(int(match[1], 8)), point)
-            if longest <= len(point) and (real + "/").startswith(point.rstrip("/") + "/"):
-                kind, source = after.split()[:2]
-                found, longest = (kind, source), len(point)
-    return found

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
+import stat
 import subprocess
 import time
 from collections.abc import Callable
@@ -13,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from mq.disk.files import Files
-from mq.spool.file_system import file_system_kind, nearest_folder
+from mq.spool.file_system import file_system_kind, keeps_order, nearest_folder
 from mq.spool.root import open_root
 from tests.support.faults import raising
 from tests.support.messages import SECOND_NS
@@ -126,3 +128,27 @@ def test_a_folder_that_cannot_be_looked_at_counts_as_there(
     monkeypatch.setattr(os, "stat", raising(code))
 
     assert nearest_folder(root) == root
+
+
+@needs_root
+def test_a_missing_journal_is_seen_whatever_the_disk_is_called(tmp_path: Path) -> None:
+    """A container may have another name for the disk that was mounted, or none."""
+    if shutil.which("mkfs.ext4") is None:
+        pytest.skip("mkfs.ext4 is missing: install the package e2fsprogs")
+    image, disk, mounted = tmp_path / "image", tmp_path / "disk", tmp_path / "mounted"
+    image.write_bytes(b"")
+    os.truncate(image, 16 << 20)
+    mounted.mkdir()
+    subprocess.run(["mkfs.ext4", "-q", "-O", "^has_journal", image], check=True)
+    found = subprocess.run(["losetup", "-f", "--show", image], check=True, capture_output=True)
+    loop = found.stdout.decode().strip()
+    try:
+        os.mknod(disk, stat.S_IFBLK | 0o600, os.stat(loop).st_rdev)
+        if subprocess.run(["mount", disk, mounted], check=False).returncode:
+            pytest.skip("no device can be opened in the temporary folder")
+        try:
+            assert not keeps_order(mounted, "ext4")
+        finally:
+            subprocess.run(["umount", mounted], check=True)
+    finally:
+        subprocess.run(["losetup", "-d", loop], check=True)
