@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 
+from mq.disk.byte_locks import lock_byte, offset_of, share_byte
 from mq.disk.files import Files
+from mq.spool.file_system import file_system_kind, is_of_network
 from pyspark_mq.pipeline.running.causes import JobRefused
 
+LOCK_FILE = "_lock"
+"""Its bytes are locks that reach other hosts, on a network file system."""
+
 _CHECKSUM = "ChecksumException"
+_NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 _POLL_SECONDS = 0.05
 
@@ -141,7 +149,7 @@ class LakeFolder:
         held: another process may have it for longer than that. It ends with this process. Other
         file systems have no locks: there it is always held, and people must run one archive at a
         time."""
-        with self._held(name, Files().lock, wait_seconds) as is_held:
+        with self._held(name, Files().lock, lock_byte, wait_seconds) as is_held:
             yield is_held
 
     @contextmanager
@@ -150,19 +158,49 @@ class LakeFolder:
         if not self.exists(name):
             yield True
             return
-        with self._held(name, Files().lock_shared, wait_seconds) as is_held:
+        with self._held(name, Files().lock_shared, share_byte, wait_seconds) as is_held:
             yield is_held
 
     @contextmanager
-    def _held(self, name: str, take: Callable[[int], bool], wait_seconds: float) -> Iterator[bool]:
+    def _held(
+        self,
+        name: str,
+        take: Callable[[int], bool],
+        take_byte: Callable[[int, int], bool],
+        wait_seconds: float,
+    ) -> Iterator[bool]:
         if self._local_path is None:
             yield True
             return
         files, deadline = Files(), time.monotonic() + wait_seconds
-        fd = files.open_folder(None, os.path.join(self._local_path, name))
-        try:
-            while not (is_held := take(fd)) and time.monotonic() < deadline:
+        with ExitStack() as stack:
+            fd = files.open_folder(None, os.path.join(self._local_path, name))
+            stack.callback(files.close, fd)
+            byte_fd = _open_lock_file(files, self._local_path)
+            if byte_fd is not None:
+                stack.callback(files.close, byte_fd)
+
+            def take_all() -> bool:
+                return take(fd) and (byte_fd is None or take_byte(byte_fd, offset_of(name)))
+
+            while not (is_held := take_all()) and time.monotonic() < deadline:
                 time.sleep(_POLL_SECONDS)
             yield is_held
-        finally:
-            files.close(fd)
+
+
+def _open_lock_file(files: Files, folder: str) -> int | None:
+    """Open the file whose bytes are locks for other hosts: the lock of a folder stays on this one.
+    Returns None on a file system of this machine, and for a lake that this user may only read."""
+    if not is_of_network(file_system_kind(Path(folder))):
+        return None
+    fd = files.open_folder(None, folder)
+    try:
+        with suppress(FileExistsError):
+            files.close(files.create(fd, LOCK_FILE, 0o666))
+        return files.open_to_lock(os.path.join(folder, LOCK_FILE))
+    except OSError as error:
+        if error.errno not in _NOT_WRITABLE:
+            raise
+        return None
+    finally:
+        files.close(fd)
