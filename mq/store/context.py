@@ -173,9 +173,10 @@ class Workspace:
         self.settings.forget(queue)
         self._folders.pop(queue, None)
 
-    def has_space(self, queue: QueueName, messages: int = 1) -> bool:
-        """Return whether the queue has room for more messages, counting those that are ready and
-        those on their way there from here. Returns False if its index must be listed first.
+    def knows_space(self, queue: QueueName, messages: int = 1) -> bool:
+        """Return whether the queue is known to have room for more messages, counting those that are
+        ready and those on their way there from here. Returns False if its index must be listed
+        first, to know that.
 
         Raises StoreUnavailable if it has no room, and QueueNotFound.
         """

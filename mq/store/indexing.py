@@ -40,7 +40,7 @@ def find_space(work: Workspace, queue: QueueName, messages: int = 1) -> Operatio
     for _ in range(MAX_LISTINGS):
         yield listing(work, queue)
         yield from hold(work, queue)
-        if work.has_space(queue, messages):
+        if work.knows_space(queue, messages):
             return
     raise being_made_again(queue)
 

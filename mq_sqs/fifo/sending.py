@@ -45,7 +45,7 @@ def send_in_order(
             yield Pause(_PAUSE_SECONDS)
             continue
         new = _count_new(state, digests)
-        if not new or work.has_space(queue, new):
+        if not new or work.knows_space(queue, new):
             break
         yield from find_space(work, queue, new)
     to = Destination(work, fifo, queue, state)
@@ -89,7 +89,7 @@ def _is_usual(work: Workspace, queue: QueueName, messages: Sequence[OrderedDraft
     """Return whether nothing can be wrong with only some of them before their files are made."""
     try:
         work.require_room(bytes_of(messages))
-        return work.spool.has_long_seals and work.has_space(queue, len(messages))
+        return work.spool.has_long_seals and work.knows_space(queue, len(messages))
     except StoreUnavailable:
         return False  # There may be room for some.
 

@@ -77,7 +77,7 @@ def prepare_move(work: Workspace, moving: Moving) -> Operation[None]:
         yield from hold_both_queues(work, moving)
         if work.loaded_index(moving.source) is None:
             yield listing(work, moving.source)
-        elif not work.has_space(moving.target):
+        elif not work.knows_space(moving.target):
             yield listing(work, moving.target)
         else:
             return
@@ -103,7 +103,7 @@ def try_move(
     TooOld no more are tried: those behind would overtake the message."""
     name = queue_path(moving.source, message_id)
     try:
-        work.has_space(moving.target)
+        work.knows_space(moving.target)  # It raises an error if the queue has none.
         held = hold_in(work.spool, Folder.QUEUES, name)
         if isinstance(held, Lost):
             if held is Lost.FOREIGN:

@@ -143,7 +143,7 @@ def _move_one(
     patience = with_message(message_id)
     while True:
         yield from hold_both_queues(work, moving)
-        if not work.has_space(moving.target):
+        if not work.knows_space(moving.target):
             yield from find_space(work, moving.target)
             yield from hold_both_queues(work, moving)
         try:

@@ -138,7 +138,7 @@ def seal_batch(work: Workspace, batch: Batch) -> Operation[None]:
     """
     queue, name, added = batch.queue, batch.name, batch.added
     yield from hold(work, queue)
-    if not work.has_space(queue, added):
+    if not work.knows_space(queue, added):
         yield from find_space(work, queue, added)
     try:
         seal_set(work.spool, Folder.NEW, name.open, name.sealed)

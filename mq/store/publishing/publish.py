@@ -103,7 +103,7 @@ def publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Publis
     refuse_fifo(work, queue)
     yield from hold(work, queue)
     work.require_room(draft.length + len(draft.trailer) if draft.body is not None else 0)
-    if not work.has_space(queue):
+    if not work.knows_space(queue):
         yield from find_space(work, queue)
     if draft.trailer:
         work.spool.use_long_seals()
@@ -168,7 +168,7 @@ def check_publish(
     work.require_queue(queue)
     refuse_fifo(work, queue)
     work.floor.require(length)
-    if messages and not work.has_space(queue, messages):
+    if messages and not work.knows_space(queue, messages):
         yield from find_space(work, queue, messages)
 
 

@@ -99,7 +99,7 @@ def _is_usual(work: Workspace, queue: QueueName, drafts: Sequence[Draft]) -> boo
         refuse_fifo(work, queue)
         work.hold_queue(queue)
         work.require_room(trailers + sum([len(each.body or b"") for each in drafts]))
-        return work.has_space(queue, len(drafts))
+        return work.knows_space(queue, len(drafts))
     except (MQError, OSError):
         return False
 
