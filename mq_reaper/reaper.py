@@ -30,10 +30,10 @@ from mq.metrics.tally import ReaperCounts, own_counts
 from mq.names import is_fifo
 from mq.spool.disk_errors import FAULTS_OF_ONE_MESSAGE
 from mq.spool.file_system import file_system_ns
-from mq.spool.folders import DELETING_SUFFIX
 from mq.spool.message.in_use import NOT_LOCKED, try_locks
 from mq.spool.moves import Moves, OpenFolder
 from mq.spool.queue.purged import PURGED_SUFFIX
+from mq.spool.queue.queues import DELETING_SUFFIX
 from mq.spool.root import folder_of_root, open_without_root
 from mq.spool.sets import OPEN_SUFFIX
 from mq.spool.trouble import require_at

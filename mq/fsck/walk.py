@@ -31,10 +31,10 @@ from mq.names import (
     parse_file_name,
 )
 from mq.spool.batch_names import parse_batch_name
-from mq.spool.folders import DELETING_SUFFIX, Spool
+from mq.spool.folders import Spool
 from mq.spool.message.burial import DEAD_ATTRIBUTE, Burial, burial_in
 from mq.spool.queue.purged import parts_of
-from mq.spool.queue.queues import unfinished_deletions
+from mq.spool.queue.queues import DELETING_SUFFIX, unfinished_deletions
 from mq.spool.queue.settings_file import SETTINGS_FILE
 
 _DELETED = ":."

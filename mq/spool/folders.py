@@ -28,9 +28,6 @@ from mq.spool.root_format import LONG_SEALS, raise_format, read_format
 _QUEUES = Folder.QUEUES
 """A lookup of a member of an enumeration takes as long as a call."""
 
-DELETING_SUFFIX = ":.deleting"
-"""`remove/QUEUE:.deleting` is the folder of a queue whose deletion is under way."""
-
 
 def sticky(mode: int) -> int:
     """Return the mode of a folder that holds folders: with the sticky bit if other users may write,

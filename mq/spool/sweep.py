@@ -23,13 +23,13 @@ from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, parse_file_name, queue_path
 from mq.spool.batch_names import BatchName, parse_batch_name
 from mq.spool.disk_errors import FAULTS_OF_ONE_MESSAGE
-from mq.spool.folders import DELETING_SUFFIX, Spool
+from mq.spool.folders import Spool
 from mq.spool.message.fresh_copy import FreshCopy, copy_message
 from mq.spool.message.held import Held, Lost, fails_its_seal, hold, set_aside
 from mq.spool.message.seal import is_stamped_ahead
 from mq.spool.message.second_names import finish_move
 from mq.spool.queue.purged import close_abandoned
-from mq.spool.queue.queues import finish_deletion, unfinished_deletions
+from mq.spool.queue.queues import DELETING_SUFFIX, finish_deletion, unfinished_deletions
 from mq.spool.rolling import by_stamp, roll_forward
 from mq.spool.sets import give_up_set, hold_set, members
 from mq.spool.spark.transactions import sweep_transactions

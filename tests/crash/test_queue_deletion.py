@@ -18,8 +18,8 @@ from mq.config import ReaperConfig, ServerConfig
 from mq.disk.files import Files
 from mq.errors import QueueNotFound
 from mq.names import QueueName
-from mq.spool.folders import DELETING_SUFFIX, Spool
-from mq.spool.queue.queues import finish_deletion, unfinished_deletions
+from mq.spool.folders import Spool
+from mq.spool.queue.queues import DELETING_SUFFIX, finish_deletion, unfinished_deletions
 from mq.spool.root import open_root
 from mq.spool.sweep import Sweeper
 from mq.store.context import Workspace

@@ -18,8 +18,8 @@ from mq.disk.files import Files
 from mq.errors import MQError
 from mq.lifecycle import FIXED_FOLDERS
 from mq.names import QueueName, is_queue_name
-from mq.spool.folders import DELETING_SUFFIX
 from mq.spool.message.seal import SEAL_ATTRIBUTE, Seal
+from mq.spool.queue.queues import DELETING_SUFFIX
 from mq.spool.queue.settings_file import SETTINGS_FILE
 from mq.store.store import Store
 from mq_mover.mover import Mover
