@@ -10,10 +10,11 @@ from typing import NamedTuple
 from mq.commit.operation import InWorker, Operation, Shared
 from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder, State
-from mq.names import QueueName, is_message_id
+from mq.names import QueueName
 from mq.spool.folders import Spool
 from mq.spool.message.held import seal_at
 from mq.spool.message.seal import state_in
+from mq.spool.queue.hidden import hidden_names
 
 
 class HiddenCount(NamedTuple):
@@ -62,9 +63,7 @@ class HiddenCounts:
 
 def count_hidden(spool: Spool, queue: QueueName) -> HiddenCount:
     """Count a queue's messages in `delay`. Blocking: it looks at every seal. Raises OSError."""
-    prefix = f"{queue}:"
-    names = [each for each in spool.names(Folder.DELAY) if each.startswith(prefix)]
-    found = [is_leased(spool, each) for each in names if is_message_id(each[len(prefix) :])]
+    found = [is_leased(spool, each) for each in hidden_names(spool, queue)]
     return HiddenCount(found.count(True), found.count(False))
 
 

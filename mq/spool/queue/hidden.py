@@ -40,14 +40,24 @@ class HiddenListing(NamedTuple):
     end: str | None
 
 
+def hidden_names(spool: Spool, queue: QueueName) -> list[str]:
+    """Return the names of a queue's messages in `delay`, in no order. Raises OSError."""
+    return [f"{queue}:{each}" for each in _ids_of(spool, queue) if is_message_id(each)]
+
+
+def _ids_of(spool: Spool, queue: QueueName) -> list[str]:
+    """Return what is behind `QUEUE:` in the names in `delay`, which may be no ids."""
+    prefix = f"{queue}:"
+    return [name[len(prefix) :] for name in spool.names(Folder.DELAY) if name.startswith(prefix)]
+
+
 def list_hidden(spool: Spool, queue: QueueName, after: str, most: int) -> HiddenListing:
     """List the first `most` messages in `delay` behind the key `after`; "" is before all.
 
     Blocking, for a worker: about 2 µs for each message of the queue, 8 µs for one with an id of its
     producer, and 0.5 µs for each of another queue. Raises OSError.
     """
-    prefix = f"{queue}:"
-    ids = [name[len(prefix) :] for name in spool.names(Folder.DELAY) if name.startswith(prefix)]
+    ids = _ids_of(spool, queue)
     # The id of a server is its own key.
     unread = [each for each in ids if is_server_id(each) and each > after]
     own = [each for each in ids if not is_server_id(each) and is_message_id(each)]

@@ -27,6 +27,7 @@ from mq.spool.disk_errors import FAULTS_OF_ONE_MESSAGE
 from mq.spool.folders import Spool
 from mq.spool.moves import OpenFolder
 from mq.spool.queue.fresh_folder import bring_back, put_in_place, strays_among
+from mq.spool.queue.hidden import hidden_names
 from mq.spool.queue.purged import OpenPart, close_part, open_part
 from mq.spool.queue.settings_file import SETTINGS_FILE, settings_lock
 
@@ -72,7 +73,7 @@ class Purge:
             locked = fd = self._spool.queues.lock_alone(self._queue, PURGE_LOCK_SECONDS)
             try:
                 if self._scope is PurgeScope.ALL:
-                    self._left[Folder.DELAY] = self._hidden()
+                    self._left[Folder.DELAY] = hidden_names(self._spool, self._queue)
                 if is_long and are_kept:
                     fd = self._take_folder(locked)
                 if fd == locked:
@@ -155,11 +156,6 @@ class Purge:
 
     def _ready(self) -> list[str]:
         return [name for name in self._spool.names_in_queue(self._queue) if is_message_id(name)]
-
-    def _hidden(self) -> list[str]:
-        prefix = f"{self._queue}:"
-        names = [each for each in self._spool.names(Folder.DELAY) if each.startswith(prefix)]
-        return [each for each in names if is_message_id(each[len(prefix) :])]
 
     @contextmanager
     def _between_moves(self) -> Iterator[None]:
