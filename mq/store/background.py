@@ -9,9 +9,9 @@ from typing import Any
 
 
 @asynccontextmanager
-async def running(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Run this work beside the block, and cancel it at the block's end."""
-    tasks = [asyncio.create_task(each) for each in work]
+async def running(*coroutines: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run these beside the block, and cancel them at the block's end."""
+    tasks = [asyncio.create_task(each) for each in coroutines]
     try:
         yield
     finally:
@@ -24,8 +24,8 @@ class Background:
     def __init__(self) -> None:
         self._tasks: list[asyncio.Task[None]] = []
 
-    def begin(self, work: Coroutine[Any, Any, None]) -> None:
-        self._tasks.append(asyncio.create_task(work))
+    def begin(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        self._tasks.append(asyncio.create_task(coroutine))
 
     async def close(self) -> None:
         await _cancel(self._tasks)

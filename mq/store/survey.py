@@ -180,10 +180,10 @@ class Surveyor:
             if is_due(due, now_ns):
                 first_due_ns = min(first_due_ns, due)
             queue = found.get(parsed[0])
-            state = None if queue is None else is_leased(self._spool, name)
-            if queue is not None and state is not None:
+            leased = None if queue is None else is_leased(self._spool, name)
+            if queue is not None and leased is not None:
                 found[parsed[0]] = queue._replace(
-                    leased=queue.leased + state, delayed=queue.delayed + (not state)
+                    leased=queue.leased + leased, delayed=queue.delayed + (not leased)
                 )
         return now_ns - first_due_ns
 

@@ -50,7 +50,7 @@ def publish_own(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Pu
     assert message_id is not None, "`publish` is for messages without an own id"
     patience = with_own_id(message_id)
     while (published := (yield from _publish(work, queue, message_id, draft))) is None:
-        if is_on_its_way(work, queue, message_id):
+        if work.spool.exists(Folder.NEW, file_name(queue, message_id)):
             yield InWorker(deliver_leftover, work, queue, message_id)
         yield patience.pause()
     return published
@@ -113,10 +113,6 @@ def check_publish_under(
             raise
         missing: set[MessageId] = yield InWorker(finder_for(work, queue).missing, own)
         yield from check_publish(work, queue, len(ids) - len(own) + len(missing), length)
-
-
-def is_on_its_way(work: Workspace, queue: QueueName, message_id: MessageId) -> bool:
-    return work.spool.exists(Folder.NEW, file_name(queue, message_id))
 
 
 def deliver_leftover(work: Workspace, queue: QueueName, message_id: MessageId) -> None:

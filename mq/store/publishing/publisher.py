@@ -94,9 +94,9 @@ class Publisher:
         """
         return await self._committer.run(publish_batch(self._work, queue, entries))
 
-    async def _see_through(self, work: Coroutine[Any, Any, T]) -> T:
-        """Go on to the end of `work`, even if the caller is cancelled meanwhile."""
-        task = asyncio.create_task(work)
+    async def _see_through(self, publishing: Coroutine[Any, Any, T]) -> T:
+        """Go on to the end of `publishing`, even if the caller is cancelled meanwhile."""
+        task = asyncio.create_task(publishing)
         self._tasks.add(task)
         task.add_done_callback(self._end)
         return await asyncio.shield(task)

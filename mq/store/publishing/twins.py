@@ -40,8 +40,8 @@ def lock_ids(spool: Spool, queue: QueueName, ids: Iterable[MessageId]) -> int | 
 
 def finder_for(work: Workspace, queue: QueueName) -> Finder:
     """Return a finder. The caller holds the locks of the ids that it will look for."""
-    places = (dead_letter_queue(queue), work.settings.of(queue).dead_letters)
-    return Finder(work.spool, work.finished_by_spark, queue, filter(None, places))
+    dead_letters = (dead_letter_queue(queue), work.settings.of(queue).dead_letters)
+    return Finder(work.spool, work.finished_by_spark, queue, filter(None, dead_letters))
 
 
 def open_twin(
