@@ -16,6 +16,7 @@ from mq.errors import (
     InvalidRequest,
     PropertiesTooLarge,
 )
+from mq.lines.ndjson import is_content_type
 from mq.names import (
     MAX_DEAD_REASON_BYTES,
     MessageId,
@@ -135,9 +136,7 @@ class ContentTypeParam(click.ParamType[str]):
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> str:
         text = str(value).strip()
-        if not 0 < len(text) <= MAX_CONTENT_TYPE_BYTES or not (
-            text.isascii() and text.isprintable()
-        ):
+        if not text or not is_content_type(text):
             self.fail(
                 f"{value!r} is not a content type: give 1 to {MAX_CONTENT_TYPE_BYTES} printable "
                 "ASCII characters",

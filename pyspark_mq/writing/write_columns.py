@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +11,7 @@ from pyspark.sql.types import BinaryType, DataType, MapType, NumericType, String
 
 from mq.config import MAX_CONTENT_TYPE_BYTES, MAX_DELAY_SECONDS
 from mq.errors import InvalidRequest, PropertiesTooLarge
+from mq.lines.ndjson import is_content_type
 from mq.names import QueueName, is_fifo, parse_message_id, parse_queue_name
 from mq.properties import (
     MAX_STORED_PROPERTIES_BYTES,
@@ -34,7 +34,6 @@ COLUMNS = {
 }
 _WORDS = {BinaryType: "binary", StringType: "string", NumericType: "a number of seconds",
           MapType: "a map of strings to strings"}  # fmt: skip
-_CONTENT_TYPE = re.compile(rf"[\x20-\x7e]{{1,{MAX_CONTENT_TYPE_BYTES}}}")
 
 
 def check_columns(schema: StructType, queues: tuple[str, ...], overwrite: bool) -> None:
@@ -104,7 +103,7 @@ def _draft(row: dict[str, Any], default: QueueName | None) -> StagedMessage:
 
 
 def _content_type(text: str | None) -> str | None:
-    if text is not None and not _CONTENT_TYPE.fullmatch(text):
+    if text is not None and not (text and is_content_type(text)):
         raise InvalidRequest(
             f"column content_type: {text!r} is not up to {MAX_CONTENT_TYPE_BYTES} printable ASCII "
             "characters"

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from mq.command.pace import duration_text
 from mq.names import DEAD_SUFFIX
 from pyspark_mq.options.options import BATCH_READ
+from pyspark_mq.options.queue_patterns import is_pattern
 from pyspark_mq.pipeline.places import QueuePlace
 from pyspark_mq.pipeline.running.progress import ProgressLine, TaskCount, watching
 
@@ -84,7 +85,7 @@ def take_report(
 
 def _named(queues: str) -> list[str]:
     names = [each.strip() for each in queues.split(",") if each.strip()]
-    return [name for name in names if not any(letter in name for letter in "*?[")]
+    return [name for name in names if not is_pattern(name)]
 
 
 def _read(spark: Any, place: QueuePlace, queues: str) -> Any:
