@@ -65,24 +65,24 @@ def read_committed(
 ) -> Iterator[tuple[Committed, NewMessage | None]]:
     """Yield each message with what is to be published, or with None if it is damaged. One that is
     gone is left out: another process has published it. Raises OSError."""
-    places = iter(waiting)
-    while some := list(islice(places, CHAINS_AT_ONCE)):
-        outcomes = run(spool.files, [_reading(spool, place) for place in some])
-        for place, outcome in zip(some, outcomes, strict=True):
-            message = _message_in(place, outcome)
+    left = iter(waiting)
+    while some := list(islice(left, CHAINS_AT_ONCE)):
+        outcomes = run(spool.files, [_reading(spool, committed) for committed in some])
+        for committed, outcome in zip(some, outcomes, strict=True):
+            message = _message_in(committed, outcome)
             if message is not None:
-                yield place, message
+                yield committed, message
                 continue
             # It is large, gone, damaged or hard to read.
             try:
-                yield place, _read_alone(spool, place)
+                yield committed, _read_alone(spool, committed)
             except FileNotFoundError:
                 continue
 
 
-def _reading(spool: Spool, place: Committed) -> Chain:
+def _reading(spool: Spool, committed: Committed) -> Chain:
     try:
-        at = spool.at(place.folder, place.name)
+        at = spool.at(committed.folder, committed.name)
     except FileNotFoundError:
         return ()
     return (
@@ -95,7 +95,7 @@ def _reading(spool: Spool, place: Committed) -> Chain:
     )
 
 
-def _message_in(place: Committed, outcome: Outcome) -> NewMessage | None:
+def _message_in(committed: Committed, outcome: Outcome) -> NewMessage | None:
     results, code = outcome
     if code or not results or results[2] is None:
         return None
@@ -103,26 +103,26 @@ def _message_in(place: Committed, outcome: Outcome) -> NewMessage | None:
     content = split(Seal.unpack(seal), data)
     if content is None:
         return None
-    return _new_message(place, content, content_type_of(kind), Status._make(status))
+    return _new_message(committed, content, content_type_of(kind), Status._make(status))
 
 
-def _read_alone(spool: Spool, place: Committed) -> NewMessage | None:
+def _read_alone(spool: Spool, committed: Committed) -> NewMessage | None:
     """Read a message of any size. Returns None if it is damaged. Raises FileNotFoundError if it is
     gone."""
     files = spool.files
-    at = spool.at(place.folder, place.name)
+    at = spool.at(committed.folder, committed.name)
     fd = files.open_to_look(at.fd, at.name)
-    with Opened(files, place.name, fd, os.fstat(fd), seal_of(files, fd)) as opened:
+    with Opened(files, committed.name, fd, os.fstat(fd), seal_of(files, fd)) as opened:
         content = read_content(opened, files)
         if content is None:
             return None
-        return _new_message(place, content, opened.content_type(), opened.status)
+        return _new_message(committed, content, opened.content_type(), opened.status)
 
 
 def _new_message(
-    place: Committed, content: Content, content_type: str | None, status: AnyStatus
+    committed: Committed, content: Content, content_type: str | None, status: AnyStatus
 ) -> NewMessage:
     delay = 0.0
-    if place.folder is Folder.DELAY:
+    if committed.folder is Folder.DELAY:
         delay = max(0.0, (due_ns(status, 0) - time.time_ns()) / SECOND_NS)
-    return NewMessage(content.body, content_type, delay, place.message_id, content.properties)
+    return NewMessage(content.body, content_type, delay, committed.message_id, content.properties)

@@ -96,21 +96,21 @@ class Forwarder:
                     for one in batch:
                         self._forward_alone(queue, *one)
                 else:
-                    self.put_away(queue, [place for place, _ in batch])
+                    self.put_away(queue, [committed for committed, _ in batch])
                 batch = following
         reap_staged(self._spool)
 
-    def _forward_alone(self, queue: QueueName, place: Committed, message: NewMessage) -> None:
+    def _forward_alone(self, queue: QueueName, committed: Committed, message: NewMessage) -> None:
         try:
             self._publish(queue, [message])
         except _REFUSED as error:
-            self._refuse(queue, place, str(error))
+            self._refuse(queue, committed, str(error))
         else:
-            self.put_away(queue, [place])
+            self.put_away(queue, [committed])
 
-    def _refuse(self, queue: QueueName, place: Committed, why: str) -> None:
-        kept = self.set_aside(queue, place)
-        text = f"{place.message_id} for queue {queue} was refused, and is {kept} now: {why}"
+    def _refuse(self, queue: QueueName, committed: Committed, why: str) -> None:
+        kept = self.set_aside(queue, committed)
+        text = f"{committed.message_id} for queue {queue} was refused, and is {kept} now: {why}"
         log.error("%s", text)
         self._failed.append(text)
 
@@ -125,45 +125,46 @@ class Forwarder:
             f"{self._spool.root}/queues/{queue}"
         )
 
-    def set_aside(self, queue: QueueName, place: Committed) -> str:
+    def set_aside(self, queue: QueueName, committed: Committed) -> str:
         """Move a message to `corrupt`. Returns its path there."""
-        name = file_name(queue, place.message_id)
-        kept = self._spool.move_aside(place.folder, place.name, Folder.CORRUPT, name)
+        name = file_name(queue, committed.message_id)
+        kept = self._spool.move_aside(committed.folder, committed.name, Folder.CORRUPT, name)
         return self._spool.path(Folder.CORRUPT, kept or name)
 
-    def put_away(self, queue: QueueName, places: list[Committed]) -> None:
+    def put_away(self, queue: QueueName, published: list[Committed]) -> None:
         """Move messages out of the staging, durably: the servers have them."""
-        for at in range(0, len(places), CHAINS_AT_ONCE):
-            some = places[at : at + CHAINS_AT_ONCE]
-            outcomes = run(self._spool.files, [self._leaving(queue, place) for place in some])
-            for place, (_, code) in zip(some, outcomes, strict=True):
-                self._require_left(queue, place, code)
+        for at in range(0, len(published), CHAINS_AT_ONCE):
+            some = published[at : at + CHAINS_AT_ONCE]
+            outcomes = run(self._spool.files, [self._leaving(queue, each) for each in some])
+            for committed, (_, code) in zip(some, outcomes, strict=True):
+                self._require_left(queue, committed, code)
         self._spool.files.sync_file_system(self._spool.fd(Folder.REMOVE))
 
-    def _leaving(self, queue: QueueName, place: Committed) -> Chain:
-        name = file_name(queue, place.message_id)
+    def _leaving(self, queue: QueueName, committed: Committed) -> Chain:
+        folder, name, message_id = committed
+        target = file_name(queue, message_id)
         try:
-            move, _keepers = self._spool.move_call(place.folder, place.name, Folder.REMOVE, name)
+            move, _keepers = self._spool.move_call(folder, name, Folder.REMOVE, target)
         except FileNotFoundError:
             return ()
         return (move,)
 
-    def _require_left(self, queue: QueueName, place: Committed, code: int) -> None:
+    def _require_left(self, queue: QueueName, committed: Committed, code: int) -> None:
         if code == errno.EEXIST:
             # Another message of that id is not unlinked yet.
-            name = file_name(queue, place.message_id)
-            self._spool.move_aside(place.folder, place.name, Folder.REMOVE, name)
+            name = file_name(queue, committed.message_id)
+            self._spool.move_aside(committed.folder, committed.name, Folder.REMOVE, name)
         elif code not in (0, errno.ENOENT):
-            raise OSError(code, os.strerror(code), place.name)
+            raise OSError(code, os.strerror(code), committed.name)
 
     def _read(
         self, queue: QueueName, waiting: list[Committed]
     ) -> Iterator[tuple[Committed, NewMessage]]:
-        for place, message in read_committed(self._spool, waiting):
+        for committed, message in read_committed(self._spool, waiting):
             if message is None:
-                self._refuse(queue, place, "it fails its seal")
+                self._refuse(queue, committed, "it fails its seal")
             else:
-                yield place, message
+                yield committed, message
 
 
 def _next_request(

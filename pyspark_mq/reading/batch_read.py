@@ -54,11 +54,11 @@ class SeenMessage(NamedTuple):
     length: int
 
 
-class Places(InputPartition):
+class SeenMessages(InputPartition):
     """The messages that one task reads."""
 
-    def __init__(self, places: Sequence[SeenMessage]) -> None:
-        self.places = places
+    def __init__(self, messages: Sequence[SeenMessage]) -> None:
+        self.messages = messages
 
 
 class BatchReader(Portable, DataSourceReader):
@@ -67,33 +67,33 @@ class BatchReader(Portable, DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         with closing(visit_job_root(self._options)) as spool:
-            places = find_messages(spool, self._options)
-        parts = balance(places, self._options.num_partitions, lambda place: place.length)
-        return [Places(sorted(part)) for part in parts if part]
+            messages = find_messages(spool, self._options)
+        parts = balance(messages, self._options.num_partitions, lambda seen: seen.length)
+        return [SeenMessages(sorted(part)) for part in parts if part]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        places = partition.places if isinstance(partition, Places) else ()
+        messages = partition.messages if isinstance(partition, SeenMessages) else ()
         with closing(visit_job_root(self._options)) as spool:
-            yield from to_batches(self._rows(spool, places))
+            yield from to_batches(self._rows(spool, messages))
 
-    def _rows(self, spool: Spool, places: Sequence[SeenMessage]) -> Iterator[MessageRow]:
+    def _rows(self, spool: Spool, messages: Sequence[SeenMessage]) -> Iterator[MessageRow]:
         wanted = set(self._options.states)
         if "ready" in wanted:
             wanted.add("dead")  # They are of a queue of dead letters that was named.
-        for place in places:
-            found = _open(spool, place)
+        for seen in messages:
+            found = _open(spool, seen)
             if found is None:
                 continue
             with found[1] as opened:
-                state = _state(found[0], place.queue, opened.seal)
+                state = _state(found[0], seen.queue, opened.seal)
                 if state not in wanted:
                     continue
                 if not self._options.has_bodies:
-                    yield row_without_body(opened, place.queue, place.message_id, state)
+                    yield row_without_body(opened, seen.queue, seen.message_id, state)
                     continue
-                row = read_row(spool.files, opened, place.queue, place.message_id, state)
+                row = read_row(spool.files, opened, seen.queue, seen.message_id, state)
             if row.value is None and self._options.is_failfast:
-                refuse_damaged(row, f"{place.folder}/{place.name}")
+                refuse_damaged(row, f"{seen.folder}/{seen.name}")
             yield row
 
 
@@ -103,8 +103,8 @@ def find_messages(spool: Spool, options: Options) -> list[SeenMessage]:
     queues = set(existing_queues(spool, options.queues))
     dead = _dead_letter_queues(spool, options.queues)
     found: dict[tuple[QueueName, str], SeenMessage] = {}
-    for place in _look(spool, queues, dead, frozenset(options.states)):
-        found[place.queue, place.name.replace("/", ":", 1)] = place
+    for seen in _look(spool, queues, dead, frozenset(options.states)):
+        found[seen.queue, seen.name.replace("/", ":", 1)] = seen
     return list(found.values())
 
 
@@ -176,13 +176,13 @@ def _at(
         yield SeenMessage(folder, name, queue, message_id, status.st_size)
 
 
-def _open(spool: Spool, place: SeenMessage) -> tuple[Folder, Opened] | None:
+def _open(spool: Spool, seen: SeenMessage) -> tuple[Folder, Opened] | None:
     """Open a message where it was seen, or where it went since. Returns None if it is gone, or may
     not be opened."""
-    ways = [(place.folder, place.name)]
-    if place.folder is not Folder.REMOVE:
-        flat = file_name(place.queue, place.message_id)
-        below = queue_path(place.queue, place.message_id)
+    ways = [(seen.folder, seen.name)]
+    if seen.folder is not Folder.REMOVE:
+        flat = file_name(seen.queue, seen.message_id)
+        below = queue_path(seen.queue, seen.message_id)
         ways += [(folder, below if folder is Folder.QUEUES else flat) for folder in _ALIVE]
         ways.append((Folder.REMOVE, flat))
     for folder, name in ways:

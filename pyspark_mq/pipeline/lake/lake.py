@@ -56,7 +56,7 @@ class Lake:
     """A lake. Nothing is made until it is held or written."""
 
     def __init__(self, spark: Any, path: str, warn: Warn = lambda _: None) -> None:
-        """`warn` is told what to look at. Raise JobRefused for what no archive has made."""
+        """`warn` is told what to look at. Raises JobRefused for what no archive has made."""
         self._spark = spark
         self._name = path
         self._warn = warn

@@ -14,7 +14,7 @@ from mq.disk.files import Files
 from mq.errors import QueueNotFound
 from pyspark_mq.options.options import BATCH_READ, parse_options
 from pyspark_mq.reading.balance import balance
-from pyspark_mq.reading.batch_read import BatchReader, Places
+from pyspark_mq.reading.batch_read import BatchReader, SeenMessages
 from pyspark_mq.reading.read_columns import DamagedMessage
 from tests.support.faults import WatchedFiles
 from tests.support.lone_root import Root
@@ -196,9 +196,9 @@ def test_partitions_have_about_the_same_bytes(lone_root: Root) -> None:
     partitions = BatchReader(options_of(lone_root, numPartitions="2")).partitions()
 
     sizes = [
-        sum(place.length for place in partition.places)
+        sum(seen.length for seen in partition.messages)
         for partition in partitions
-        if isinstance(partition, Places)
+        if isinstance(partition, SeenMessages)
     ]
     assert sorted(sizes) == [200_000, 200_000]
 
