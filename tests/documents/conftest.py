@@ -34,6 +34,6 @@ def orders(server: Server) -> Iterator[Queue]:
 @pytest.fixture
 def environment(server: Server) -> dict[str, str]:
     """An environment with the commands of this Python first in the path."""
-    ours = without_ours()
-    path = f"{Path(sys.executable).parent}:{ours['PATH']}"
-    return ours | {"MQ_URL": server.url, "PATH": path, "PYTHONUNBUFFERED": "1"}
+    others = without_ours()
+    path = f"{Path(sys.executable).parent}:{others['PATH']}"
+    return others | {"MQ_URL": server.url, "PATH": path, "PYTHONUNBUFFERED": "1"}

@@ -136,11 +136,11 @@ def test_one_queue_is_brought_back_without_what_is_there(
 
 def _run(recipe: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run a recipe that uses commands of MQ in the folder that contains `root`."""
-    ours = without_ours()
-    ours["PATH"] = f"{Path(sys.executable).parent}:{ours['PATH']}"
+    others = without_ours()
+    others["PATH"] = f"{Path(sys.executable).parent}:{others['PATH']}"
     script = ["bash", "-e", "-c", f"set -o pipefail\n{_recipe(recipe)}"]
     return subprocess.run(
-        script, cwd=folder, env=ours, check=True, stdout=subprocess.PIPE, text=True
+        script, cwd=folder, env=others, check=True, stdout=subprocess.PIPE, text=True
     )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tests.support.mounts import LoopMount
+from tests.support.mqctl import without_ours
 
 BRIDGE = "mqbr"
 GATEWAY = "10.77.0.254"
@@ -109,8 +110,7 @@ class GlusterHost:
         with log.open("ab") as out:
             process = subprocess.Popen(
                 self.command(sys.executable, "-m", module, *flags),
-                stdout=out, stderr=out,
-                env={k: v for k, v in os.environ.items() if not k.startswith("MQ_")},
+                stdout=out, stderr=out, env=without_ours(),
             )  # fmt: skip
         self._processes.append(process)
         return process

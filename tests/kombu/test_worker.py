@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from mq.client import Client, NewMessage
+from tests.support.mqctl import without_ours
 from tests.support.processes import Server, wait_until
 from tests.support.sources import REPOSITORY
 
@@ -44,7 +45,7 @@ class CeleryRun:
     def environment(self) -> dict[str, str]:
         ours = {"BROKER": self._broker, "EFFECTS": str(self.effects), "PYTHONWARNINGS": "ignore",
                 "TMPDIR": str(self._temporary)}  # fmt: skip
-        return {k: v for k, v in os.environ.items() if not k.startswith("MQ_")} | ours
+        return without_ours() | ours
 
     def start_worker(
         self, *flags: str, app: str = APP, folder: Path = REPOSITORY
@@ -259,7 +260,7 @@ def test_celery_purge_and_what_needs_remote_control(celery: CeleryRun, server: S
 
 def test_the_example_prints_its_result(server: Server, tmp_path: Path) -> None:
     """The program of examples, with a worker of its own."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("MQ_")}
+    environment = without_ours()
     environment["MQ_BROKER"] = server.url.replace("http://", "mq://")
     orders = tmp_path / "orders.txt"
     environment["ORDERS"] = str(orders)

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from mq import __version__
+from tests.support.mqctl import without_ours
 from tests.support.native import can_compile
 from tests.support.processes import LISTENING, wait_until
 from tests.support.sources import PACKAGES, REPOSITORY
@@ -35,11 +36,9 @@ pytestmark = pytest.mark.timeout(900)
 
 def run(*command: str | Path, cwd: Path | None = None, **variables: str) -> str:
     """What a command prints, on both channels; it must succeed."""
-    ours = {name: value for name, value in os.environ.items() if not name.startswith("MQ_")}
     done = subprocess.run(
-        command, check=False, cwd=cwd,
-        env=ours | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"} | variables, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True,
+        command, check=False, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        env=without_ours() | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"} | variables,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
     return done.stdout

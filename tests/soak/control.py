@@ -17,6 +17,8 @@ import sysconfig
 import time
 from pathlib import Path
 
+from tests.support.mqctl import without_ours
+
 SOURCE = Path(__file__).with_name("preload.c")
 
 _HEAD = struct.Struct("=qqqq")
@@ -43,8 +45,8 @@ class Control:
 
     def environment(self) -> dict[str, str]:
         """What a process of the run has in its environment."""
-        own = {name: value for name, value in os.environ.items() if not name.startswith("MQ")}
-        return own | {"LD_PRELOAD": str(self._library), "SOAK_CONTROL": str(self._path)}
+        ours = {"LD_PRELOAD": str(self._library), "SOAK_CONTROL": str(self._path)}
+        return without_ours() | ours
 
     @property
     def can_fail(self) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.gateways import CREDENTIALS, make_url, name_of
+from tests.support.mqctl import without_ours
 from tests.support.processes import Server, wait_until
 from tests.support.sources import REPOSITORY
 
@@ -61,8 +62,7 @@ def workers(tmp_path: Path) -> Iterator[SqsWorkers]:
 
 def environment(**more: str) -> dict[str, str]:
     """That of a program with nothing of this machine."""
-    ours = {name: text for name, text in os.environ.items() if not name.startswith("MQ_")}
-    return ours | CREDENTIALS | {"PYTHONWARNINGS": "ignore"} | more
+    return without_ours() | CREDENTIALS | {"PYTHONWARNINGS": "ignore"} | more
 
 
 def run(program: str, folder: Path, settings: dict[str, str]) -> None:

@@ -35,9 +35,9 @@ class Process:
 
     def __init__(self, module: str, *arguments: str, log: Path, **environment: str) -> None:
         self.log_path = log
-        ours = {k: v for k, v in os.environ.items() if not k.startswith("MQ_")}
+        others = {k: v for k, v in os.environ.items() if not k.startswith("MQ_")}
         with log.open("ab") as stderr:
-            self.popen = self._start(module, arguments, stderr.fileno(), ours | environment)
+            self.popen = self._start(module, arguments, stderr.fileno(), others | environment)
 
     def _start(
         self, module: str, arguments: tuple[str, ...], stderr: int, env: dict[str, str]

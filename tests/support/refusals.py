@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from mq.command.running import EXIT_CODES
 from mq.errors import ExitCode
+from tests.support.mqctl import without_ours
 from tests.support.preloaded import run_preloaded
 
 
@@ -21,7 +22,8 @@ def start(module: str, *arguments: str, **environment: str) -> Refusal:
     """Start a process that ends by itself."""
     with TemporaryFile() as stderr, open(os.devnull, "r+b") as null:
         files = (null.fileno(), null.fileno(), stderr.fileno())
-        code = run_preloaded(module, *arguments, files=files, env=_with(environment), seconds=60)
+        env = without_ours() | environment
+        code = run_preloaded(module, *arguments, files=files, env=env, seconds=60)
         stderr.seek(0)
         return _read(code, stderr.read().decode())
 
@@ -30,14 +32,10 @@ def refusal_of(command: list[str], environment: dict[str, str]) -> Refusal:
     """Return the one line that is not an event of the log. It must be the last one, and name the
     exit code."""
     done = subprocess.run(
-        command, check=False, stderr=subprocess.PIPE, text=True, timeout=60, env=_with(environment)
-    )
+        command, check=False, stderr=subprocess.PIPE, text=True, timeout=60,
+        env=without_ours() | environment,
+    )  # fmt: skip
     return _read(done.returncode, done.stderr)
-
-
-def _with(environment: dict[str, str]) -> dict[str, str]:
-    ours = {name: value for name, value in os.environ.items() if not name.startswith("MQ_")}
-    return ours | environment
 
 
 def _read(status: int, stderr: str) -> Refusal:
