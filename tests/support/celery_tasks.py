@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +37,7 @@ def block_until(name: str) -> None:
     """Wait until the file `name`.go exists, and tell that the wait has begun."""
     (FOLDER / f"{name}.began").open("a").write(f"{os.getpid()}\n")
     while not (FOLDER / f"{name}.go").exists():
-        os.sched_yield()
-        __import__("time").sleep(0.02)
+        time.sleep(0.02)
     (FOLDER / name).touch()
 
 

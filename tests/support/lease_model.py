@@ -114,13 +114,6 @@ class LeaseModel(Model):
         if message is not None and was_leased and message.visible_at is None:
             self._bury(receipt.queue, receipt.message_id)
 
-    def _bury(self, queue: QueueName, message_id: MessageId) -> None:
-        """Make a dead letter of what was received often enough, when it comes back."""
-        message = self.queues[queue][message_id]
-        if 0 < self.max_receives <= message.count and not queue.endswith(".dead"):
-            dead = self.queues.setdefault(QueueName(f"{queue}.dead"), {})
-            dead[message_id] = self.queues[queue].pop(message_id)
-
     def _is_refused(
         self, receipt: Received, server: int, work: Callable[[Store], Coroutine[Any, Any, Any]]
     ) -> bool:

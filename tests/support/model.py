@@ -245,9 +245,14 @@ class Model(RuleBasedStateMachine):
             for message_id, message in list(self.queues[queue].items()):
                 if message.visible_at is not None and message.visible_at <= self.now:
                     message.visible_at, message.is_durable = None, False
-                    if 0 < self.max_receives <= message.count and not queue.endswith(".dead"):
-                        dead = self.queues.setdefault(QueueName(f"{queue}.dead"), {})
-                        dead[message_id] = self.queues[queue].pop(message_id)
+                    self._bury(queue, message_id)
+
+    def _bury(self, queue: QueueName, message_id: MessageId) -> None:
+        """Make a dead letter of what was received often enough, when it comes back."""
+        message = self.queues[queue][message_id]
+        if 0 < self.max_receives <= message.count and not queue.endswith(".dead"):
+            dead = self.queues.setdefault(QueueName(f"{queue}.dead"), {})
+            dead[message_id] = self.queues[queue].pop(message_id)
 
     @rule(server=SERVER)
     def restart(self, server: int) -> None:

@@ -20,6 +20,7 @@ from mq.web.quick import QuickWay, make_http
 from tests.support.certificates import make_certificate
 from tests.support.faults import WatchedFiles
 from tests.support.stores import store_on
+from tests.support.token_files import make_token_file
 from tests.support.wire import WireAnswer, request_bytes
 
 TOKEN = "Hj0vVt9xkq3mP2sYw8LrBg"
@@ -92,9 +93,7 @@ async def site_on(
     folder = root.parent
     tokens = None
     if kind == "token":
-        path = folder / "tokens"
-        path.touch(0o600)
-        path.write_text(f"till write,admin,read orders {TOKEN}\n")
+        path = make_token_file(folder, f"till write,admin,read orders {TOKEN}")
         tokens = TokenFile(path).tokens
     async with store_on(root, files, **settings) as store:
         http = make_http(store, None, tokens, Durations(), OriginPolicy(("mq",)))
