@@ -98,3 +98,10 @@ def body_in(line: dict[str, Any]) -> bytes:
     if "body" in line:
         return str(line["body"]).encode()
     return base64.b64decode(line["body_base64"], validate=True)
+
+
+def outcomes_in(answer: WireAnswer) -> list[dict[str, Any]]:
+    """Return what became of each of several messages."""
+    assert answer.status == 207
+    assert answer.headers["content-type"] == NDJSON
+    return [json.loads(line) for line in answer.body.splitlines()]

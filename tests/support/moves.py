@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from tests.support.wire import Wire, WireAnswer
 
 
@@ -19,8 +17,3 @@ def moved(answer: WireAnswer) -> int:
     assert answer.json() == {"moved": number}
     assert isinstance(number, int)
     return number
-
-
-def lines_of(answer: WireAnswer) -> list[dict[str, object]]:
-    assert answer.headers["content-type"] == "application/x-ndjson"
-    return [json.loads(line) for line in answer.body.splitlines()]

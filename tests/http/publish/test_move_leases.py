@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.moves import lines_of, move, moved
+from tests.support.batches import outcomes_in
+from tests.support.moves import move, moved
 from tests.support.wire import Wire, assert_problem
 
 UNKNOWN = '"00c0ffee00c0ffee"'
@@ -40,7 +41,7 @@ def test_several_leases_move_the_messages_that_have_them(
 
     answer = move(wire, queue, source, f"&id={first},{second},{third}", if_match=guard)
 
-    assert [line["status"] for line in lines_of(answer)] == [200, 412, 200]
+    assert [line["status"] for line in outcomes_in(answer)] == [200, 412, 200]
     assert wire.count(queue) == (2, 0)
     assert wire.count(source) == (0, 1)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.moves import lines_of, move, moved
+from tests.support.batches import outcomes_in
+from tests.support.moves import move, moved
 from tests.support.wire import Wire, assert_problem
 
 AT_ONCE = "ttl=0.000001"
@@ -18,7 +19,7 @@ def test_what_the_queue_would_remove_at_once_stays_where_it_is(
 
     assert_problem(move(wire, queue, source), 409, "too-old", f"message {ids[0]}")
     assert_problem(move(wire, queue, source, f"&id={ids[1]}"), 409, "too-old", f"queue {queue}")
-    several = lines_of(move(wire, queue, source, f"&id={ids[0]},absent"))
+    several = outcomes_in(move(wire, queue, source, f"&id={ids[0]},absent"))
 
     assert [each["status"] for each in several] == [409, 404]
     assert several[0]["type"] == "urn:mq:problem:too-old"

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import pytest
 
 from mq.config import MAX_REMOVALS
+from tests.support.batches import outcomes_in
 from tests.support.processes import Server
-from tests.support.wire import Wire, WireAnswer, assert_problem, files_of
-
-
-def lines_of(answer: WireAnswer) -> list[dict[str, Any]]:
-    assert answer.status == 207
-    assert answer.headers["content-type"] == "application/x-ndjson"
-    return [json.loads(line) for line in answer.body.splitlines()]
+from tests.support.wire import Wire, assert_problem, files_of
 
 
 def test_several_messages_are_removed_at_once(server: Server, wire: Wire, queue: str) -> None:
@@ -41,7 +33,7 @@ def test_again_it_is_202_and_so_is_one_that_stands_twice(wire: Wire, queue: str)
 def test_where_some_fail_each_has_its_line(wire: Wire, queue: str) -> None:
     ids = [wire.publish(queue), "never-published", wire.publish(queue)]
 
-    first, second, third = lines_of(wire.remove(queue, ",".join(ids)))
+    first, second, third = outcomes_in(wire.remove(queue, ",".join(ids)))
 
     assert (first, third) == ({"id": ids[0], "status": 202}, {"id": ids[2], "status": 202})
     assert (second["id"], second["status"]) == ("never-published", 404)
@@ -59,7 +51,7 @@ def test_a_list_of_leases_removes_those_that_are_under_one_of_them(wire: Wire, q
 
     answer = wire.remove(queue, ",".join(ids), if_match=f"{leases[0]}, {leases[2]}")
 
-    assert [line["status"] for line in lines_of(answer)] == [202, 412, 202]
+    assert [line["status"] for line in outcomes_in(answer)] == [202, 412, 202]
     assert wire.count(queue) == (0, 1)
     assert wire.remove(queue, ",".join(ids), if_match=", ".join(leases)).status == 202
 
