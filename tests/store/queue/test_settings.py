@@ -164,6 +164,8 @@ async def test_changes_are_made_while_others_make_sure_that_the_queue_is_there(
 
     await asyncio.gather(change(), change(), make_sure())
 
+    assert (await store.describe_queue(ORDERS)).settings.visibility_seconds == 20
+
 
 async def test_what_else_is_asked_of_the_queue_in_the_same_round_is_done(store: Store) -> None:
     """A change of settings lets go of the queue's folder, in which the receive is at work."""
