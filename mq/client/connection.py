@@ -142,7 +142,7 @@ def _is_this_machine(host: str) -> bool:
     return ip.is_loopback or ip.is_unspecified
 
 
-def connection_to(address: ServerAddress, timeout_seconds: float | None = None) -> HTTPConnection:
+def connection_to(address: ServerAddress) -> HTTPConnection:
     """Return a connection, which is not connected yet. An answer whose head breaks off raises
     ConnectionResetError."""
     connection: HTTPConnection
@@ -155,7 +155,6 @@ def connection_to(address: ServerAddress, timeout_seconds: float | None = None) 
     else:
         connection = _TCPConnection(address.host, address.port, blocksize=CHUNK_BYTES)
     connection.response_class = _Response
-    connection.timeout = timeout_seconds
     return connection
 
 

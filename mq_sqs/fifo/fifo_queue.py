@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 
@@ -43,13 +43,7 @@ class FifoQueue:
     read, because one of them may come first. `taking` are messages whose file calls are being
     made."""
 
-    def __init__(
-        self,
-        ready: ReadyQueue,
-        scope: DeduplicationScope,
-        clock: Callable[[], float] = time.monotonic,
-        purged_ns: int = 0,
-    ) -> None:
+    def __init__(self, ready: ReadyQueue, scope: DeduplicationScope, purged_ns: int) -> None:
         self.ready = ready
         self.scope = scope
         self.purged_ns = purged_ns
@@ -57,7 +51,7 @@ class FifoQueue:
         self.deduplication = Deduplication()
         self.unread: dict[str, str] = {}
         self.taking: set[str] = set()
-        self.clock = clock
+        self.clock = time.monotonic
         self._due: dict[str, int] = {}
         self._dues: list[tuple[int, str]] = []
 

@@ -121,7 +121,7 @@ def _load(work: Workspace, fifo: FifoQueues, queue: QueueName) -> Operation[None
     work.ready.forget(queue)
     ready = yield from load_index(work, queue)
     settings = work.settings.of(queue)
-    state = FifoQueue(ready, scope_of(settings), purged_ns=purged_ns_of(settings))
+    state = FifoQueue(ready, scope_of(settings), purged_ns_of(settings))
     state.unread = ready.follow(state)
     for each in hidden:
         state.learn_hidden(each, work.clock_ns())

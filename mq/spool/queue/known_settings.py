@@ -54,13 +54,9 @@ class KnownSettings:
     """
 
     def __init__(
-        self,
-        files: Files,
-        queues: OpenQueues,
-        report: Callable[[str, str], None],
-        changed: Callable[[QueueName], None] = lambda queue: None,
+        self, files: Files, queues: OpenQueues, report: Callable[[str, str], None]
     ) -> None:
-        self.changed = changed
+        self.changed: Callable[[QueueName], None] = lambda queue: None
         self._files = files
         self._queues = queues
         self._report = report

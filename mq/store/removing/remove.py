@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 
@@ -83,11 +83,9 @@ def move_on(work: Workspace, queue: QueueName, message_id: MessageId, code: int)
     raise not_there(work, no_message(queue, message_id))
 
 
-def places(
-    queue: QueueName, message_id: MessageId, order: Sequence[Folder] = ORDER
-) -> Iterator[tuple[Folder, str]]:
+def places(queue: QueueName, message_id: MessageId) -> Iterator[tuple[Folder, str]]:
     flat, below = file_name(queue, message_id), queue_path(queue, message_id)
-    return ((folder, below if folder is Folder.QUEUES else flat) for folder in order)
+    return ((folder, below if folder is Folder.QUEUES else flat) for folder in ORDER)
 
 
 def has_one_name(work: Workspace) -> bool:
