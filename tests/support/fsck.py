@@ -68,7 +68,7 @@ def sealed(path: Path, body: bytes = b"body") -> Path:
     return write_message(path, body, seal=seal_of(body))
 
 
-def published_later(path: Path, body: bytes = b"body") -> Path:
+def published_later(path: Path) -> Path:
     """Write a message that was published just after another one with its body."""
-    seal = seal_of(body)
-    return write_message(path, body, seal=seal._replace(published_ns=seal.published_ns + 1))
+    seal = seal_of(b"body")
+    return write_message(path, b"body", seal=seal._replace(published_ns=seal.published_ns + 1))

@@ -27,10 +27,10 @@ class Scrape(NamedTuple):
         return found
 
 
-def scrape(port: int, path: str = "/metrics", **headers: str) -> Scrape:
+def scrape(port: int, **headers: str) -> Scrape:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
     try:
-        connection.request("GET", path, headers=headers)
+        connection.request("GET", "/metrics", headers=headers)
         answer = connection.getresponse()
         text = answer.read().decode()
         assert answer.status == 200, text

@@ -16,17 +16,16 @@ _PATIENCE_SECONDS = 60.0
 
 
 class TmuxScreen:
-    """A program in a terminal of its own, of the size given. Skips without tmux."""
+    """A program in a terminal of its own. Skips without tmux."""
 
     def __init__(
-        self, folder: Path, command: Sequence[str], environment: Mapping[str, str],
-        *, columns: int = 100, rows: int = 20,
-    ) -> None:  # fmt: skip
+        self, folder: Path, command: Sequence[str], environment: Mapping[str, str]
+    ) -> None:
         if shutil.which("tmux") is None:
             pytest.skip("tmux is missing: install the package tmux")
         self._socket = str(folder / "tmux")
         self._environment = {**environment, "LC_ALL": "C.UTF-8", "TERM": "xterm"}
-        size = ["-x", str(columns), "-y", str(rows)]
+        size = ["-x", "100", "-y", "20"]
         self._tmux("-f", "/dev/null", "new-session", "-d", *size, shlex.join(command))
 
     def type(self, *keys: str) -> None:
