@@ -40,7 +40,7 @@ class Joint(Generic[T]):
             self._begin(asked[first : first + MAX_TOGETHER])
 
 
-def by_queue(asked: Iterable[tuple[QueueName, T]]) -> dict[QueueName, list[T]]:
+def grouped_by_queue(asked: Iterable[tuple[QueueName, T]]) -> dict[QueueName, list[T]]:
     """Return what is asked of each queue, in that order."""
     found: dict[QueueName, list[T]] = {}
     for queue, each in asked:
@@ -74,7 +74,7 @@ class JointOperation(Generic[T]):
         self._joint.ask((queue, (asked, done)))
 
     def _begin(self, requests: Sequence[tuple[QueueName, tuple[T, Done]]]) -> None:
-        for queue, some in by_queue(requests).items():
+        for queue, some in grouped_by_queue(requests).items():
             asked, dones = zip(*some, strict=True)
             telling = partial(tell_outcomes, dones)
             self._committer.submit(Submitted(self._make(queue, asked), telling, len(some)))

@@ -64,8 +64,7 @@ class MoveTasks:
     def __init__(self, store: Store, fifo: FifoService) -> None:
         self._store = store
         self._fifo = fifo
-        self._running: dict[QueueName, asyncio.Task[None]] = {}
-        self._runs: dict[QueueName, _Run] = {}
+        self._running: dict[QueueName, _Run] = {}
 
     async def start(
         self, source: QueueName, target: QueueName | None, rate: int | None
@@ -141,7 +140,7 @@ class MoveTasks:
 
     def latest(self, source: QueueName, task: MoveTask) -> MoveTask:
         """Return a task with what this process has moved since the note was written."""
-        run = self._runs.get(source)
+        run = self._running.get(source)
         if run is None or run.task.task_id != task.task_id:
             return task
         return replace(task, moved=max(task.moved, run.task.moved))
@@ -152,7 +151,7 @@ class MoveTasks:
 
     async def stop(self) -> None:
         """Leave the tasks to the next gateway."""
-        running = list(self._running.values())
+        running = [each.work for each in self._running.values()]
         for each in running:
             each.cancel()
         await asyncio.gather(*running, return_exceptions=True)
@@ -160,30 +159,14 @@ class MoveTasks:
     def _begin(self, source: QueueName, task: MoveTask, lock: Unlock) -> None:
         def end(work: asyncio.Task[None]) -> None:
             self._running.pop(source, None)
-            self._runs.pop(source, None)
             lock()
             defect = None if work.cancelled() else work.exception()
             if defect is not None:
                 log.error("move task ended early", queue=source, exc_info=defect)
 
-        work = asyncio.create_task(self._work_on(source, task))
-        self._running[source] = work
+        run = self._running[source] = _Run(self._store, self._fifo, source, task)
         # Not at the end of the work itself: what is cancelled before it begins has none.
-        work.add_done_callback(end)
-
-    async def _work_on(self, source: QueueName, task: MoveTask) -> None:
-        """Move messages to the end of the task, or to that of its queue."""
-        run = self._runs[source] = _Run(self._store, self._fifo, source, task)
-        try:
-            while True:
-                try:
-                    await run.to_the_end()
-                    return
-                except StoreUnavailable as error:
-                    log.warning("move task waits", queue=source, why=str(error))
-                    await asyncio.sleep(RETRY_SECONDS)
-        except QueueNotFound:
-            pass  # the queue was deleted, and its tasks with it
+        run.work.add_done_callback(end)
 
     async def _lock_unless_active(self, source: QueueName) -> Unlock | None:
         """Take the queue's lock as `_lock` does, once a task that has just ended gives it back.
@@ -201,7 +184,8 @@ class MoveTasks:
 
 
 class _Run:
-    """A task on its way. With a rate nothing is moved before `due`."""
+    """A task on its way, and the work on it. Its note was written at `_saved`. With a rate nothing
+    is moved before `_due`."""
 
     def __init__(self, store: Store, fifo: FifoService, source: QueueName, task: MoveTask) -> None:
         self._store = store
@@ -209,8 +193,19 @@ class _Run:
         self.task = task
         self._chunks = Chunks(store, fifo, source, task.target)
         self._saved = self._due = time.monotonic()
+        self.work = asyncio.create_task(self._go_on())
 
-    async def to_the_end(self) -> None:
+    async def _go_on(self) -> None:
+        """Move messages to the end of the task, or to that of its queue."""
+        with suppress(QueueNotFound):  # the queue was deleted, and its tasks with it
+            while True:
+                try:
+                    return await self._to_the_end()
+                except StoreUnavailable as error:
+                    log.warning("move task waits", queue=self._source, why=str(error))
+                    await asyncio.sleep(RETRY_SECONDS)
+
+    async def _to_the_end(self) -> None:
         """Move messages until the task is over. Raises QueueNotFound if the source is gone,
         StoreUnavailable."""
         while True:
@@ -233,7 +228,7 @@ class _Run:
                 await asyncio.sleep(max(0.0, self._due - time.monotonic()))
 
     async def _move(self, limit: int) -> Chunk:
-        """Move up to `limit` messages. Raises what `to_the_end` raises."""
+        """Move up to `limit` messages. Raises what `_to_the_end` raises."""
         try:
             return await self._chunks.move(limit)
         except (QueueNotFound, InvalidRequest, TooOld) as error:

@@ -288,7 +288,7 @@ async def test_a_defect_ends_a_task_with_a_line_in_the_log_and_the_next_one_goes
     async with tasks_on(tmp_path) as (store, tasks):
         await fill(store, ORDERS)
         with monkeypatch.context() as broken, capture_logs() as logs:
-            broken.setattr("mq_sqs.tasks.move_tasks._Run.to_the_end", fail)
+            broken.setattr("mq_sqs.tasks.move_tasks._Run._to_the_end", fail)
             await tasks.start(DEAD, None, None)
 
             async def is_left() -> bool:
