@@ -24,7 +24,7 @@ from mq.errors import (
     MQError,
     QueueNotFound,
 )
-from mq.names import MessageId, QueueName, dead_letter_queue
+from mq.names import DEAD_SUFFIX, MessageId, QueueName, dead_letter_queue
 
 _TAKEN, _GONE = "urn:mq:problem:id-taken", "urn:mq:problem:message-not-found"
 _KINDS: dict[type[MQError], str] = {IdTaken: _TAKEN, MessageNotFound: _GONE}
@@ -114,7 +114,7 @@ def redrive(
     _refuse_both(limit, ids)
     dead = dead_letter_queue(queue)
     if dead is None:
-        raise click.UsageError(f"name the queue itself: {queue.removesuffix('.dead')}")
+        raise click.UsageError(f"name the queue itself: {queue.removesuffix(DEAD_SUFFIX)}")
     with opened(flags) as access:
         source = QueueName(access.settings(queue).get("dead-letters", dead))
         _require_dead_letters(access, queue, source)

@@ -10,6 +10,9 @@ from typing import Any
 
 from pyspark.sql import functions as F
 
+from mq.lifecycle import Folder
+from mq.spool.spark.jobs import TXN
+from mq.spool.spark.staging import STAGE
 from pyspark_mq.options.options import BATCH_WRITE
 from pyspark_mq.pipeline.places import WRITE_VERSION, QueuePlace
 from pyspark_mq.pipeline.running.causes import JobRefused
@@ -63,16 +66,16 @@ class WrittenCount:
 
     def __init__(self, place: QueuePlace, queue: str, name: str, total: int) -> None:
         options = place.options_for(queue, BATCH_WRITE)
-        self._spark = options.root / "spark"
+        self._spark = options.root / Folder.SPARK
         # By url what is committed waits there for its server.
-        self._outgoing = None if options.addresses is None else options.root / "queues" / queue
+        self._outgoing = None if options.addresses is None else options.root / Folder.QUEUES / queue
         self._name = name
         self.total = total
         self._is_bringing = False
 
     def done(self) -> int:
         """Return how many messages are done."""
-        staged = _files_below(self._spark / "stage" / self._name / str(WRITE_VERSION))
+        staged = _files_below(self._spark / STAGE / self._name / str(WRITE_VERSION))
         self._is_bringing = self._is_bringing or self._is_committed()
         if not self._is_bringing:
             return min(staged, self.total) // 2
@@ -80,7 +83,7 @@ class WrittenCount:
         return self.total - min(left, self.total) // 2
 
     def _is_committed(self) -> bool:
-        return (self._spark / "txn" / self._name / str(WRITE_VERSION)).exists()
+        return (self._spark / TXN / self._name / str(WRITE_VERSION)).exists()
 
 
 def _files_below(folder: Path) -> int:
