@@ -74,7 +74,7 @@ class QuickWay:
     ) -> None:
         self._store = store
         self._tokens = tokens
-        self._durations = durations
+        self.durations = durations
         self._origins = origins
         self._heads = KnownHeads(lambda headers: origins.admits(BareHead(headers)))
 
@@ -237,7 +237,7 @@ class _Request:
     def _answer(self, answer: Answer, route: str) -> None:
         self.connection.end_quick(answer)
         seconds = perf_counter() - self._started
-        self._way._durations.add(route, self.head.method, answer.status, seconds)
+        self._way.durations.add(route, self.head.method, answer.status, seconds)
 
     def _hand_over(self, outcome: BaseException | Received | None) -> None:
         self.connection.hand_over(self._source, outcome, self._started)

@@ -100,7 +100,7 @@ async def test_a_request_that_is_handed_over_took_as_long_as_both_ways(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with site_on(root) as site:
-        found = site.way._quick._durations.found
+        found = site.way._quick.durations.found
         held = _Held(site.store, monkeypatch)
         asked = asyncio.ensure_future(site.ask("DELETE", "/orders/messages/absent"))
         await held.until(1)
