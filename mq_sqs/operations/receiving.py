@@ -86,6 +86,11 @@ async def _receive(operations: Operations, call: SqsCall, queue: QueueName) -> _
         await _show_again(operations, queue, call.received)
     bodies = await _read_bodies(operations, call.received)
     if attempt_id is not None:
+        if not call.received:
+            # An earlier call of this attempt may have waited meanwhile too, and come first.
+            known = await _receive_again(operations, queue, attempt_id, hidden_seconds)
+            if known is not None:
+                return known
         operations.fifo.attempts.keep(queue, attempt_id, call.received, bodies)
     return call.received, bodies
 

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
+from aiohttp.test_utils import make_mocked_request
 
 from mq.errors import LeaseMismatch
 from mq.names import MessageId
 from mq.store.receiving.received_message import Received
+from mq_sqs.calls import Operations, Result, SqsCall
 from mq_sqs.fifo import attempts
 from mq_sqs.fifo.attempts import ATTEMPT_SECONDS, Attempts
+from mq_sqs.operations import receiving
+from mq_sqs.queues.addresses import Addressing
 from tests.support.fifo import LINE, FifoLine, bodies_of, fifo_on, move_due
 from tests.support.submits import answered
 
@@ -47,6 +53,36 @@ async def test_the_same_attempt_gets_the_same_messages_under_the_same_leases(roo
         for each in first:
             await line.remove(each)
         assert await line.bodies() == []
+
+
+async def test_a_call_that_found_nothing_is_answered_what_another_of_its_attempt_was(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client has sent the second one while the first, on a connection that is broken, waited
+    before it."""
+    async with fifo_on(root) as line:
+        operations = Operations(line.store, Addressing(), 30.0)
+        line.service = operations.fifo
+        await line.send("1")
+        overtaking: list[Result] = []
+
+        async def receive() -> Result:
+            async with AsyncExitStack() as exits:
+                values = {"ReceiveRequestAttemptId": "a"}
+                request = make_mocked_request("POST", "/")
+                call = SqsCall(values, request, "http://localhost", None, exits)
+                return await receiving.receive_message(operations, call, LINE)
+
+        async def be_overtaken(*_arguments: Any, **_more: Any) -> list[Received]:
+            monkeypatch.undo()
+            overtaking.append(await receive())
+            return []
+
+        monkeypatch.setattr(receiving, "_take", be_overtaken)
+        found = await receive()
+
+        assert [each["Body"] for each in found["Messages"]] == ["1"]
+        assert [found] == overtaking
 
 
 async def delete(line: FifoLine, received: Received) -> None:
