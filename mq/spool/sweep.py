@@ -33,6 +33,7 @@ from mq.spool.queue.queues import DELETING_SUFFIX, finish_deletion, unfinished_d
 from mq.spool.rolling import by_stamp, roll_forward
 from mq.spool.sets import give_up_set, hold_set, members
 from mq.spool.spark.transactions import sweep_transactions
+from mq.spool.trouble import find_moved_folder
 
 FEW_LEFTOVERS = 16
 """The first leftovers of a sweep go one after the other: a few are not worth threads."""
@@ -138,6 +139,8 @@ class Sweeper:
         delivered."""
         if not (self._spool.root / Folder.SPARK).is_dir():
             return 0
+        if find_moved_folder(self._spool) is not None:
+            return 0  # At that path is the folder of another root.
         return sweep_transactions(self._spool, time.time_ns(), self._fail)
 
     def deliver(self, name: str) -> Swept:

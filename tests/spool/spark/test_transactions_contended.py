@@ -8,6 +8,7 @@ import os
 import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from threading import Event
 
@@ -21,6 +22,7 @@ from mq.spool.root import visit_root
 from mq.spool.spark.jobs import is_committed
 from mq.spool.spark.staging import Attempt, StagedMessage
 from mq.spool.spark.transactions import commit, give_up_attempts, sweep_transactions
+from mq.spool.sweep import Sweeper, Swept
 from tests.support.faults import raising
 from tests.support.spark_files import (
     PATIENCE,
@@ -31,6 +33,7 @@ from tests.support.spark_files import (
     dies,
     stage,
     sweep,
+    visit_new_root,
 )
 from tests.support.stores import ORDERS
 
@@ -199,3 +202,22 @@ def test_a_version_that_was_overtaken_is_reported_as_such(spool: Spool) -> None:
     assert commit(spool, "app", 1, [overtaken]) == 2
 
     assert sorted(bodies(spool.root)) == [b"two"]
+
+
+def test_a_server_whose_root_was_moved_brings_nothing_out_of_the_one_in_its_place(
+    root: Path, tmp_path: Path
+) -> None:
+    """A person has put a backup there, and the server that is running has the old folders open."""
+    moved, files = tmp_path / "moved", HookedFiles()
+    visit_new_root(root, Files()).close()
+    with closing(visit_root(root, Files(), Actor.SERVER)) as server:
+        root.rename(moved)
+        files.before_delivery = raising(errno.EIO)
+        failing = pytest.raises(OSError, match=os.strerror(errno.EIO))
+        with closing(visit_new_root(root, files)) as driver, failing:
+            commit(driver, "app", 1, [stage(driver, "0-1", b"one")])
+
+        swept = Sweeper(server, lambda *_: None).sweep()
+
+    assert (swept, bodies(moved)) == (Swept(), [])
+    assert bodies(root, "spark/stage/app/1/0-1") == [b"one"]
