@@ -57,7 +57,7 @@ def redeliver(
     with ExitStack() as undo:
         if dead is not None and has_queue(moves.files, queues.fd, queue):
             if make_queue(moves.files, queues.fd, dead) is Made.BEING_DELETED:
-                raise DeadQueueBeingDeleted(errno.EWOULDBLOCK, "the queue is being deleted", dead)
+                raise _being_deleted(dead)
             # Until the rename no other message of that id comes to either queue: not even to its
             # own, if that is deleted and made again meanwhile.
             names = [file_name(each, message_id) for each in (queue, dead)]
@@ -70,9 +70,17 @@ def redeliver(
             if moves.files.status_of(source.fd, held.name).st_ino != held.status.st_ino:
                 return None  # Another message has its id by now, and perhaps a receiver.
             moves.rename(source, held.name, OpenFolder(Folder.QUEUES, opened.fd), message_id)
-        except (FileNotFoundError, NotADirectoryError):
+        except NotADirectoryError:
+            return None
+        except FileNotFoundError:
+            if queue == dead and not has_queue(moves.files, queues.fd, dead):
+                raise _being_deleted(dead) from None
             return None
     return queue
+
+
+def _being_deleted(dead: QueueName) -> DeadQueueBeingDeleted:
+    return DeadQueueBeingDeleted(errno.EWOULDBLOCK, "the queue is being deleted", dead)
 
 
 @contextmanager

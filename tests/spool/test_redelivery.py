@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from mq.spool.locks import lock_names
 from mq.spool.message.burial import DEAD_ATTRIBUTE
 from mq.spool.message.held import Held, hold
 from mq.spool.queue.queue_settings import NO_SETTINGS, QueueSettings
+from mq.spool.queue.queues import begin_deletion, finish_deletion
 from mq.spool.redelivery import DeadQueueBeingDeleted, redeliver
 from mq.spool.root_format import FORMAT_FILE
 from tests.support.messages import names_in, read_seal, seal_of, write_message
@@ -199,6 +201,25 @@ def test_dead_letter_waits_while_its_queue_is_being_deleted(spool: Spool) -> Non
 
     assert leased.exists()
     assert _queues(spool) == ["orders"]
+
+
+def test_dead_letter_waits_while_its_queue_is_deleted_just_then(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leased = _leased(spool)
+
+    def delete(*_: Any) -> bool:
+        return not begin_deletion(spool, QueueName("orders.dead"))
+
+    monkeypatch.setattr("mq.spool.redelivery.is_taken", delete)
+    with pytest.raises(DeadQueueBeingDeleted):
+        _redeliver(spool, max_receives=1)
+
+    monkeypatch.undo()
+    finish_deletion(spool, QueueName("orders.dead"))
+    assert leased.exists()
+    assert _redeliver(spool, max_receives=1)
+    assert _queue(spool, "orders.dead") == ["1"]
 
 
 def test_file_without_a_seal_was_never_counted_and_never_dies(spool: Spool) -> None:
