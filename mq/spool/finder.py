@@ -130,8 +130,11 @@ class Finder:
         yield _Stage(self._purged(self._queue))
 
     def _purged(self, queue: QueueName) -> list[str]:
-        parts = folders_in(self._root, f"{Folder.REMOVE}/{queue}{PURGED_SUFFIX}")
-        return list(places_in(parts, queue))
+        folder, files = f"{Folder.REMOVE}/{queue}{PURGED_SUFFIX}", self._spool.files
+        if files.is_of_network:
+            # This host may have looked before another one made it.
+            files.exists(None, f"{self._root}/{folder}")
+        return list(places_in(folders_in(self._root, folder), queue))
 
     def _taken(self, queue: QueueName, dead: QueueName | None = None) -> Iterator[_Stage]:
         """Yield the places where Spark queries have a message, or had it."""

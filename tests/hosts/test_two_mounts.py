@@ -231,6 +231,20 @@ async def test_a_batch_that_a_host_has_left_sealed_is_known_to_the_other(mount: 
     assert again.is_duplicate
 
 
+async def test_what_was_purged_through_one_mount_is_known_to_the_other(mount: Mount) -> None:
+    """The second server has seen that nothing was purged, and keeps that."""
+    roots = [path / "root" for path in mount(0, LONG_SECONDS).mounts]
+    both = [store_on(root, files_for(root)) for root in roots]
+    async with both[0] as one, both[1] as other:
+        await publish_as(other, b"known", message_id=MessageId("known"))
+        await publish_as(one, b"body", message_id=MessageId("own"))
+        await one.purge(ORDERS)
+
+        again = await publish_as(other, b"body", message_id=MessageId("own"))
+
+    assert again.is_duplicate
+
+
 async def test_fsck_leaves_a_message_that_the_other_mount_moves_meanwhile(mount: Mount) -> None:
     """It was leased, is ready now, and is still in the cache under its name in `delay`."""
     mounts = mount(0, LONG_SECONDS)
