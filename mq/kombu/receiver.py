@@ -162,7 +162,11 @@ class Receiver:
         except ClientError as error:
             if len(queues) > 1:
                 # One of them is missing or forbidden; the others go on.
-                return any(self._receive(poll, [each], most, 0.0) for each in queues)
+                if any(self._receive(poll, [each], most, 0.0) for each in queues):
+                    return True
+                # None is, unless the poll has ended: an older server knows no request for several.
+                poll.ended.wait(WORKER_PAUSE_SECONDS)
+                return False
             self._give_up(queues[0], error)
             return False
         if found:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from kombu import Connection, Consumer, Queue
 
-from mq.client import Client, QueueNotFound
+from mq.client import BadRequest, Client, QueueNotFound, operations
+from mq.client.retries import WORKER_PAUSE_SECONDS
 from mq.config import MAX_RECEIVE_QUEUES
+from mq.kombu import receiver
+from mq.names import QueueName
 from tests.support.consuming import Connect, Consumed, publish, requests
-from tests.support.processes import Server
+from tests.support.processes import Server, wait_until
 
 
 def names_of(queue: str) -> list[str]:
@@ -123,3 +127,36 @@ def test_more_queues_than_one_request_can_name(
         consumed.drain_count(number)
 
     assert consumed.bodies() == [1, 2, 3]
+
+
+def test_a_server_that_takes_no_request_for_several_queues_is_asked_with_pauses(
+    connect: Connect, client: Client, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is older than the worker."""
+    names, pauses = names_of(queue), list[float | None]()
+    ask = operations.receive_many
+
+    def ask_one(context: Any, queues: list[QueueName], *given: Any) -> Any:
+        if len(queues) > 1:
+            raise BadRequest("unknown parameter 'then' (400)")
+        return (yield from ask(context, queues, *given))
+
+    class Noted(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            pauses.append(timeout)
+            return super().wait(timeout)
+
+    class NotedPoll(receiver._Poll):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            self.ended = Noted()
+
+    monkeypatch.setattr(operations, "receive_many", ask_one)
+    monkeypatch.setattr(receiver, "_Poll", NotedPoll)
+    consumed = Consumed(connect(), *names)
+
+    wait_until(lambda: WORKER_PAUSE_SECONDS in pauses)
+    client.queue(names[-1]).publish("1", content_type="application/json")
+    consumed.drain_count(1)
+
+    assert consumed.bodies() == [1]
