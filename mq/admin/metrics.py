@@ -123,7 +123,7 @@ class _Store:
             {(): commits.durations},
         )
         yield histograms(
-            "mq_commit_batch_messages", "Requests in a round.", [], {(): commits.requests}
+            "mq_commit_round_requests", "Requests in a round.", [], {(): commits.requests}
         )
         yield gauge(
             "mq_storage_free_bytes", "Bytes free on the root's file system.", self._space.free_bytes
