@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from mq.admin.endpoints import Admin
+from mq.admin.page import PAGES
 from mq.config import Address
 from mq.daemon.sockets import bind_address
 from mq.errors import StoreUnavailable
@@ -122,6 +123,21 @@ async def test_scrapes_at_once_share_one_count(root: Path) -> None:
         assert [
             each.value("mq_queue_messages", queue="orders", state="ready") for each in found
         ] == [5] * 8
+
+
+async def test_a_probe_of_the_main_port_is_sent_to_the_admin_listener(root: Path) -> None:
+    admin = Admin(None, Durations())
+    paths = admin.paths.keys() - PAGES.keys()
+    async with (
+        asyncio.timeout(60),
+        store_on(root) as store,
+        listening(HttpServer(make_api(store))) as main,
+    ):
+        answers = {path: await main.ask(path) for path in paths}
+
+    assert {status for status, _ in answers.values()} == {404}
+    for path, (_, text) in answers.items():
+        assert f"{path} of the server is on a port of its own, that of --admin" in text
 
 
 async def test_a_defect_is_counted_as_500(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

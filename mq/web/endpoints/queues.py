@@ -7,13 +7,17 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
-from mq.errors import InvalidRequest
+from mq.errors import InvalidRequest, QueueNotFound
 from mq.lifecycle import PurgeScope
 from mq.store.store import Store
 from mq.web.parameters import Target, path_and_query
 
 DEAD_LETTERS = "dead-letters"
 """The setting that names another queue."""
+
+NAMES_OF_ADMIN = frozenset({"livez", "readyz", "metrics", "queues", "events", "openapi.json"})
+"""What the admin listener has. Probes and scrapes are often sent to the other port; a queue of that
+name is not what they need."""
 
 
 async def create_queue(store: Store, request: web.BaseRequest, target: Target) -> web.Response:
@@ -34,7 +38,15 @@ def _refuse_bare(query: str) -> None:
 
 
 async def describe_queue(store: Store, request: web.BaseRequest, target: Target) -> web.Response:
-    info = await store.describe_queue(target.queue)
+    try:
+        info = await store.describe_queue(target.queue)
+    except QueueNotFound:
+        if target.queue not in NAMES_OF_ADMIN:
+            raise
+        raise QueueNotFound(
+            f"there is no queue {target.queue}; /{target.queue} of the server is on a port of its "
+            "own, that of --admin"
+        ) from None
     document = {
         "queue": info.queue,
         "ready": info.ready,
