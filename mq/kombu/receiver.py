@@ -95,9 +95,9 @@ class Receiver:
             self._consumed[consumption.consumer] = consumption
             self._ask_anew()
             if not self._is_running:
-                self._is_running = True
-                self._thread = threading.Thread(target=self._run, name="mq-receive", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="mq-receive", daemon=True)
+                thread.start()
+                self._thread, self._is_running = thread, True
         self._prefetch.wake()
 
     def cancel(self, consumer: str) -> None:

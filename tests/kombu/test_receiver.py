@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from threading import Thread
+from typing import Any
 
 import pytest
-from kombu import Connection
+from kombu import Connection, Consumer, Queue
 
 from mq.client import Client, QueueNotFound
 from tests.support.consuming import Connect, Consumed, publish, requests
@@ -94,3 +96,29 @@ def test_a_queue_that_is_deleted_is_an_error_of_the_connection(
     with pytest.raises(QueueNotFound):
         connection.drain_events(timeout=30)
     assert issubclass(QueueNotFound, connection.connection_errors)
+
+
+def test_a_thread_that_cannot_be_started_is_started_by_the_next_consumer(
+    connect: Connect, client: Client, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = connect()
+    client.queue(queue).create()
+    publish_plain(client, queue, 1)
+    start = Thread.start
+
+    def refuse(thread: Thread) -> None:
+        if thread.name == "mq-receive":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    channel, got = connection.channel(), list[Any]()
+    with monkeypatch.context() as limited:
+        limited.setattr(Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="new thread"):
+            Consumer(channel, [Queue(queue)], on_message=got.append).consume()
+
+    Consumer(channel, [Queue(queue)], on_message=got.append).consume()
+    connection.drain_events(timeout=30)
+
+    assert [each.decode() for each in got] == [1]
+    channel.close()
