@@ -73,21 +73,18 @@ class Connection(web.RequestHandler):
         super().__init__(*arguments, **settings)
         self._acceptor = cast("Acceptor", self._manager)
         self.when_lost: Callable[[], object] | None = None
-        self.is_admitted = self.is_known = False
+        self.is_admitted = self.is_known = self._is_broken = False
         self.body_timeout_seconds = limits.body_timeout_seconds
         self._head_timer = HeadTimer(self._loop, limits.header_timeout_seconds)
-        self._framing = Framing()
-        self._is_broken = False
+        self._framing, self.unread = Framing(), Unread()
         # aiohttp forgets its transport when it closes it, even if an answer is still in there.
         self.own_transport: asyncio.Transport | None = None
-        self.unread = Unread()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         accepted = cast(asyncio.Transport, transport)
         if not self.is_admitted and not self._acceptor.admit():
             # It is closed at once and unheard: to wait for its request would take a descriptor.
-            self._manager = None
-            self._force_close = True
+            self._manager, self._force_close = None, True
             accepted.write(self._acceptor.refusal())
             accepted.close()
             return
@@ -248,7 +245,10 @@ class Connection(web.RequestHandler):
 
     def _close_after_answer(self) -> None:
         """Take no request after the one under way."""
-        self.close()
+        if self._is_idle:
+            self.force_close()  # `close` would end aiohttp's task alone.
+        else:
+            self.close()
 
     @property
     def is_last(self) -> bool:

@@ -154,6 +154,18 @@ def test_requests_behind_one_that_comes_behind_chunks_are_answered(wire: Wire) -
     assert statuses == [201, 200, *[204] * 4] * 2
 
 
+def test_one_that_may_come_behind_a_trailer_ends_a_connection_that_is_idle(wire: Wire) -> None:
+    """Its client would otherwise wait for its answer until the time for a head is over."""
+    queue = make_queue(wire)
+    publish = publish_with(queue, 5)
+    wire.send(request_bytes("GET", f"/{queue}"), publish, publish[:1])
+    assert [wire.answer().status for _ in range(2)] == [200, 201]
+
+    wire.send(publish[1:])
+
+    assert wire.is_closed()
+
+
 def test_of_a_client_that_never_waits_for_its_answers_little_is_kept() -> None:
     last_chunks = LastChunks()
 
