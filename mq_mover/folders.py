@@ -11,11 +11,17 @@ from mq.spool.moves import Moves, OpenFolder
 from mq.spool.root import folder_of_root
 
 
-def refuse_two_file_systems(
-    config: MoverConfig, source: OpenFolder, destination: OpenFolder
-) -> None:
-    """Refuse folders between which no move is one rename. Raises StartRefused."""
-    if os.fstat(source.fd).st_dev != os.fstat(destination.fd).st_dev:
+def refuse_no_move(config: MoverConfig, source: OpenFolder, destination: OpenFolder) -> None:
+    """Refuse folders between which no move is one rename, and one folder for both. Raises
+    StartRefused."""
+    here, there = os.fstat(source.fd), os.fstat(destination.fd)
+    if os.path.samestat(here, there):
+        raise StartRefused(
+            ExitCode.FOLDERS,
+            f"{config.source} and {config.destination} are the same folder; give two, as "
+            "ROOT/delay and ROOT/queues",
+        )
+    if here.st_dev != there.st_dev:
         raise StartRefused(
             ExitCode.FOLDERS,
             f"{config.source} and {config.destination} are on different file systems; a move "

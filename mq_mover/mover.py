@@ -41,8 +41,8 @@ from mq.spool.watch import Change, Watch
 from mq_mover.due_times import due_times
 from mq_mover.folders import (
     refuse_move_of_others,
+    refuse_no_move,
     refuse_other_root,
-    refuse_two_file_systems,
 )
 from mq_mover.resting import RestingQueues
 
@@ -84,7 +84,7 @@ class Mover:
             folder_of_root(config.destination) or Folder.QUEUES, self._destination
         )
         self._settings = KnownSettings(files, self._queues, report_left)
-        refuse_two_file_systems(config, self._from, self._to)
+        refuse_no_move(config, self._from, self._to)
         refuse_move_of_others(config, self._moves, self._from, self._to)
         refuse_other_root(config)
         self.counts = own_counts(MoverCounts)

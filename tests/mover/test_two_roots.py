@@ -40,6 +40,16 @@ def test_a_folder_outside_of_the_root_is_refused(roots: tuple[Path, Path], tmp_p
         Mover(MoverConfig(shop / "delay", outside), Files())
 
 
+def test_one_folder_for_both_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("folder")
+
+    for other in ("folder", "link"):
+        with pytest.raises(StartRefused, match="the same folder; give two") as refused:
+            Mover(MoverConfig(tmp_path / "folder", tmp_path / other), Files())
+        assert refused.value.exit_code == ExitCode.FOLDERS
+
+
 def test_a_link_to_the_root_is_the_root(roots: tuple[Path, Path], tmp_path: Path) -> None:
     shop, _ = roots
     (tmp_path / "link").symlink_to(shop)
