@@ -42,9 +42,8 @@ def test_a_folder_outside_of_the_root_is_refused(roots: tuple[Path, Path], tmp_p
 
 def test_one_folder_for_both_is_refused(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
-    (tmp_path / "link").symlink_to("folder")
 
-    for other in ("folder", "link"):
+    for other in ("folder", "folder/../folder"):
         with pytest.raises(StartRefused, match="the same folder; give two") as refused:
             Mover(MoverConfig(tmp_path / "folder", tmp_path / other), Files())
         assert refused.value.exit_code == ExitCode.FOLDERS
