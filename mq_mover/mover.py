@@ -84,8 +84,8 @@ class Mover:
             folder_of_root(config.destination) or Folder.QUEUES, self._destination
         )
         self._settings = KnownSettings(files, self._queues, report_left)
-        refuse_no_move(config, self._from, self._to)
         refuse_move_of_others(config, self._moves, self._from, self._to)
+        refuse_no_move(config, self._from, self._to)
         refuse_other_root(config)
         self.counts = own_counts(MoverCounts)
         self._tally = QueueTally(self.counts)

@@ -17,7 +17,7 @@ log = structlog.get_logger(__name__)
 @contextmanager
 def telling_of_a_wait(folder: Path, waits_for: str) -> Iterator[None]:
     """Log that `folder` is not open yet, and what the block waits for, if that takes longer than
-    SLOW_SECONDS. The block may hang in a system call."""
+    SLOW_SECONDS. The block may hang in a system call. Afterwards no thread is left."""
     timer = threading.Timer(SLOW_SECONDS, _tell, (folder, waits_for))
     timer.daemon = True
     timer.start()
@@ -25,6 +25,7 @@ def telling_of_a_wait(folder: Path, waits_for: str) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
+        timer.join()
 
 
 def _tell(folder: Path, waits_for: str) -> None:

@@ -21,11 +21,11 @@ def test_a_burst_of_signals_ends_it_with_exit_code_0_and_no_traceback(
     module: str, tmp_path: Path, processes: list[Process]
 ) -> None:
     """Ctrl-C reaches `mq --standalone` and its children, and the parent passes SIGTERM on."""
-    folder = tmp_path / "remove"
-    folder.mkdir()
-    arguments = [f"--source={folder}"]
+    for name in ("remove", "destination"):
+        (tmp_path / name).mkdir()
+    arguments = [f"--source={tmp_path}/remove"]
     if module == "mq_mover":
-        arguments.append(f"--destination={folder}")
+        arguments.append(f"--destination={tmp_path}/destination")
     process = Process(module, *arguments, log=tmp_path / "log")
     processes.append(process)
     wait_until(lambda: "event=configuration" in process.log(), 30)

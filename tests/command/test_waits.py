@@ -28,3 +28,4 @@ def test_who_waits_for_a_folder_says_so(monkeypatch: pytest.MonkeyPatch) -> None
         assert is_told.wait(30)
 
     assert told == [("not open yet", {"folder": "/srv/mq", "waits_for": "an answer"})]
+    assert not any(isinstance(each, threading.Timer) for each in threading.enumerate())

@@ -20,6 +20,10 @@ def has_started(process: Process) -> bool:
     return "event=configuration" in process.log()
 
 
+def has_one_thread(process: Process) -> bool:
+    return len(list(Path(f"/proc/{process.popen.pid}/task").iterdir())) == 1
+
+
 def test_a_port_that_is_taken_is_refused_by_name(server: Server, tmp_path: Path) -> None:
     flags = [f"--source={server.root / 'remove'}", f"--metrics-port={server.admin_port}"]
     reaper = Process("mq_reaper", *flags, log=tmp_path / "log")
@@ -50,6 +54,6 @@ def test_without_the_flag_nothing_for_metrics_is_loaded(
         process = Process(module, *flags, log=tmp_path / f"{module}.log")
         processes.append(process)
         wait_until(partial(has_started, process), 30)
-        threads = list(Path(f"/proc/{process.popen.pid}/task").iterdir())
-        assert len(threads) == 1
+        # While it opens its folders, another one waits to tell of it.
+        wait_until(partial(has_one_thread, process))
         assert "event=metrics" not in process.log()
