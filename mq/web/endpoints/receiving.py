@@ -118,10 +118,10 @@ async def _answer(
 ) -> Response:
     if received is None:
         return Answer(204)
-    head = head_of(received)
-    if names_queue:
-        head += f"X-Queue: {received.queue}\r\n"
     try:
+        head = head_of(received)
+        if names_queue:
+            head += f"X-Queue: {received.queue}\r\n"
         answer = await answer_body(store, request, received, head)
         return await send_if_half_closed(request, answer)
     except (OSError, asyncio.CancelledError):
@@ -139,12 +139,11 @@ async def _answer_many(
 ) -> Response:
     if not found:
         return Answer(204)
-    members = [*map(members_of, found)]
-    if names_queue:
-        members = [
-            f'"queue": "{each.queue}", {said}' for each, said in zip(found, members, strict=True)
-        ]
     try:
+        members = [*map(members_of, found)]
+        if names_queue:
+            queue = f'"queue": "{found[0].queue}", '  # They are all of one queue.
+            members = [queue + each for each in members]
         answer = await answer_lines(store, request, found, members, share)
         return await send_if_half_closed(request, answer)
     except BaseException:
