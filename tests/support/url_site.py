@@ -34,6 +34,10 @@ class UrlSite:
     def addresses(self, **settings: Any) -> Addresses:
         return Addresses((self.server.url,), **settings)
 
+    def publish(self, count: int) -> list[str]:
+        """Publish messages whose bodies are their numbers. Returns their ids."""
+        return self.orders.publish_many([f"{number:04}" for number in range(count)])
+
     def bodies(self, queue: str = "orders") -> list[bytes]:
         """Return what is ready, in order."""
         return [each.body for each in self.mq.queue(queue).peek(1000)]

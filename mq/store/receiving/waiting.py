@@ -90,8 +90,8 @@ class Waiter:
         return 0 if self._turn is line else bisect_left(line.parked, self) + line.called
 
     def resume(self, line: QueueWaiters | None) -> bool:
-        """Wake this request, for a message of that line if it is given, which then lets it go from
-        its place. Returns False if it has been woken before, or was cancelled."""
+        """Wake this request: for a message of `line`, which takes it out by itself, or for none.
+        Returns False if it has been woken before, or was cancelled."""
         if self._future is None or self._future.done():
             return False
         self._turn = line

@@ -1,4 +1,4 @@
-"""The roots of a staging."""
+"""The roots of a staging, and what fetches into one of them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from mq.disk.files import Files
 from mq.spool.folders import Spool
+from pyspark_mq.by_url.intake import Intake
 from pyspark_mq.by_url.staging import open_staging
 from tests.support.url_site import UrlSite
 
@@ -24,3 +25,19 @@ def open_in(site: UrlSite) -> Iterator[Callable[..., Spool]]:
     yield open_
     for spool in opened:
         spool.close()
+
+
+@pytest.fixture
+def start_intake(site: UrlSite) -> Iterator[Callable[..., Intake]]:
+    """`start_intake()` is what a new driver has."""
+    started: list[Intake] = []
+
+    def start(files: Files | None = None) -> Intake:
+        intake = Intake(site.prepare("in"), site.addresses(retry_seconds=0.2), ["orders"], files)
+        started.append(intake)
+        intake.require_queues()
+        return intake
+
+    yield start
+    for intake in started:
+        intake.close()

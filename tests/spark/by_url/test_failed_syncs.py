@@ -6,7 +6,7 @@ import errno
 import itertools
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
@@ -20,26 +20,6 @@ from tests.support.url_site import UrlSite
 StartIntake = Callable[..., Intake]
 
 
-@pytest.fixture
-def start_intake(site: UrlSite) -> Iterator[StartIntake]:
-    """`start_intake()` is what a new driver has."""
-    started: list[Intake] = []
-
-    def start(files: Files | None = None) -> Intake:
-        intake = Intake(site.prepare("in"), site.addresses(retry_seconds=0.2), ["orders"], files)
-        started.append(intake)
-        intake.require_queues()
-        return intake
-
-    yield start
-    for intake in started:
-        intake.close()
-
-
-def publish(site: UrlSite, count: int) -> list[str]:
-    return site.orders.publish_many([f"{number:04}" for number in range(count)])
-
-
 def release_all(site: UrlSite) -> None:
     session, queue = site.mq._session, site.orders.name
     while hidden := site.orders.peek(1000, state="leased"):
@@ -50,7 +30,7 @@ def release_all(site: UrlSite) -> None:
 def test_what_could_not_be_synced_comes_again_from_the_server(
     site: UrlSite, start_intake: StartIntake
 ) -> None:
-    ids = publish(site, 3)
+    ids = site.publish(3)
     files = WatchedFiles()
     files.fail("sync_file_system")
 
@@ -88,7 +68,7 @@ def test_each_thread_that_has_staged_something_learns_that_the_disk_has_failed(
     site: UrlSite, start_intake: StartIntake
 ) -> None:
     for _ in range(1 + LANES):
-        publish(site, 1000)
+        site.publish(1000)
 
     with pytest.raises(OSError, match="Input/output error"):
         start_intake(ReportsOnce()).fetch(None, None)
@@ -114,7 +94,7 @@ class FailsOnce(Files):
 def test_of_several_threads_one_may_fail_and_nothing_is_lost_or_doubled(
     site: UrlSite, start_intake: StartIntake
 ) -> None:
-    ids = [each for _ in range(4) for each in publish(site, 1000)]
+    ids = [each for _ in range(4) for each in site.publish(1000)]
     with pytest.raises(OSError, match="Input/output error"):
         start_intake(FailsOnce()).fetch(None, None)
     assert site.staged("in", "delay") == []

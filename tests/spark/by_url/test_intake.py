@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -28,26 +28,6 @@ OpenIn = Callable[..., Spool]
 StartIntake = Callable[..., Intake]
 
 
-@pytest.fixture
-def start_intake(site: UrlSite) -> Iterator[StartIntake]:
-    """`start_intake()` is what a new driver has."""
-    started: list[Intake] = []
-
-    def start(files: Files | None = None) -> Intake:
-        intake = Intake(site.prepare("in"), site.addresses(retry_seconds=0.2), ["orders"], files)
-        started.append(intake)
-        intake.require_queues()
-        return intake
-
-    yield start
-    for intake in started:
-        intake.close()
-
-
-def publish(site: UrlSite, count: int) -> list[str]:
-    return site.orders.publish_many([f"{number:04}" for number in range(count)])
-
-
 def taken(site: UrlSite) -> list[bytes]:
     folder = site.staging / "in/queues/orders"
     return sorted(path.read_bytes() for path in folder.iterdir())
@@ -60,7 +40,7 @@ def numbered(count: int) -> list[bytes]:
 def test_what_is_fetched_is_in_the_staging_and_no_more_at_the_server(
     site: UrlSite, start_intake: StartIntake
 ) -> None:
-    ids = publish(site, 2500)
+    ids = site.publish(2500)
 
     assert start_intake().fetch(None, None) == 2500
 
@@ -71,7 +51,7 @@ def test_what_is_fetched_is_in_the_staging_and_no_more_at_the_server(
 
 
 def test_a_fetch_keeps_to_its_limits(site: UrlSite, start_intake: StartIntake) -> None:
-    publish(site, 10)
+    site.publish(10)
     intake = start_intake()
 
     assert intake.fetch(4, None) == 4
@@ -84,7 +64,7 @@ def test_a_fetch_keeps_to_its_limits(site: UrlSite, start_intake: StartIntake) -
 def test_a_producer_that_goes_on_does_not_keep_a_fetch_from_ending(
     site: UrlSite, start_intake: StartIntake
 ) -> None:
-    publish(site, 3)
+    site.publish(3)
     files = WatchedFiles()
     files.before["sync_file_system"] = lambda *_: site.orders.publish("later")
 
@@ -94,7 +74,7 @@ def test_a_producer_that_goes_on_does_not_keep_a_fetch_from_ending(
 
 
 def test_after_a_freeze_nothing_later_is_fetched(site: UrlSite, start_intake: StartIntake) -> None:
-    publish(site, 3)
+    site.publish(3)
     intake = start_intake()
 
     intake.freeze()
@@ -108,7 +88,7 @@ def test_after_a_freeze_nothing_later_is_fetched(site: UrlSite, start_intake: St
 def test_what_an_intake_left_staged_and_not_removed_is_taken_by_the_next(
     site: UrlSite, start_intake: StartIntake
 ) -> None:
-    publish(site, 3)
+    site.publish(3)
     died = start_intake()
     messages = site.orders.receive_many(10, visibility=60)
     died.stage(site.orders.name, messages)
@@ -123,7 +103,7 @@ def test_what_an_intake_left_staged_and_not_removed_is_taken_by_the_next(
 def test_what_an_intake_left_removed_and_not_taken_is_taken_by_the_next(
     site: UrlSite, start_intake: StartIntake
 ) -> None:
-    publish(site, 3)
+    site.publish(3)
     died = start_intake()
     messages = site.orders.receive_many(10, visibility=60)
     leases = died.stage(site.orders.name, messages)
@@ -139,7 +119,7 @@ def test_what_an_intake_left_removed_and_not_taken_is_taken_by_the_next(
 def test_a_message_that_the_server_cannot_remove_is_not_taken(
     site: UrlSite, start_intake: StartIntake
 ) -> None:
-    publish(site, 3)
+    site.publish(3)
     died, next_one = start_intake(), start_intake()
     messages = site.orders.receive_many(10, visibility=60)
     died.stage(site.orders.name, messages)
@@ -159,7 +139,7 @@ def test_a_message_that_the_server_cannot_remove_is_not_taken(
 def test_a_message_that_somebody_else_has_meanwhile_leaves_the_staging(
     site: UrlSite, start_intake: StartIntake
 ) -> None:
-    publish(site, 2)
+    site.publish(2)
     died = start_intake()
     first, second = site.orders.receive_many(10, visibility=60)
     died.stage(site.orders.name, [first, second])
@@ -177,7 +157,7 @@ def test_a_message_that_somebody_else_has_meanwhile_leaves_the_staging(
 def test_a_driver_that_slept_does_not_touch_what_a_newer_one_has_fetched_anew(
     site: UrlSite, start_intake: StartIntake
 ) -> None:
-    [message_id] = map(MessageId, publish(site, 1))
+    [message_id] = map(MessageId, site.publish(1))
     sleeper = start_intake()
     old = site.orders.receive(visibility=60)
     assert old is not None
@@ -225,7 +205,7 @@ class SyncsSeen(Files):
 def test_nothing_is_removed_at_the_server_before_it_is_durable_here(
     site: UrlSite, start_intake: StartIntake
 ) -> None:
-    publish(site, 5)
+    site.publish(5)
     files = SyncsSeen(site)
     intake = start_intake(files)
 
