@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from mq.disk.files import Files
 from mq.lifecycle import Actor
-from mq.spool.folders import Spool
 from mq.spool.network_files import files_for
 from mq.spool.root import visit_root
+from mq.spool.spool import Spool
 from pyspark_mq.options.options import Options
 
 

@@ -17,8 +17,8 @@ import pytest
 import structlog
 
 from mq.spool.file_system import file_system_kind
-from mq.spool.folders import Spool
 from mq.spool.root import open_root
+from mq.spool.spool import Spool
 from mq.store.store import Store
 from tests.support.faults import OldFiles, WatchedFiles
 from tests.support.mounts import LoopMount

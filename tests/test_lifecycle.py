@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mq.lifecycle import MOVES, Actor, Folder, MoveRefused, allowed_moves
-from mq.spool.folders import Spool
+from mq.spool.spool import Spool
 from tests.support.faults import OldFiles, WatchedFiles
 from tests.support.messages import names_in
 

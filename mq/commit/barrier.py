@@ -16,8 +16,8 @@ from typing import NamedTuple
 from mq.disk.calls import STAMP, WRITE_OUT, check, run_one
 from mq.disk.libc import BEGIN, WHOLE
 from mq.lifecycle import Folder
-from mq.spool.folders import Spool
 from mq.spool.open_queues import OpenQueue
+from mq.spool.spool import Spool
 
 FEW_UNSYNCED = 4
 """Up to this many folders and one file are synced one by one. For more, one syncfs is cheaper, even

@@ -9,10 +9,10 @@ from mq.fsck.suspect import FindingKind, PlacedSuspect, move_to_corrupt
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, queue_path
 from mq.spool.batch_names import BatchName
-from mq.spool.folders import Spool
 from mq.spool.message.held import Lost, Opened, fails_its_seal, seal_of
 from mq.spool.queue.queues import DELETING_SUFFIX, finish_deletion, has_queue
 from mq.spool.sets import hold_set
+from mq.spool.spool import Spool
 from mq.spool.sweep import Sweeper
 
 

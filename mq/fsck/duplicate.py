@@ -11,10 +11,10 @@ from mq.disk.files import Files
 from mq.fsck.suspect import FindingKind, SuspectPlace, move_to_corrupt
 from mq.lifecycle import Folder
 from mq.spool.disk_errors import NO_MESSAGE
-from mq.spool.folders import Spool
 from mq.spool.message.checksum import measure
 from mq.spool.message.held import Held, Lost, hold_in, seal_of
 from mq.spool.message.seal import published_ns
+from mq.spool.spool import Spool
 
 WAY = (Folder.NEW, Folder.QUEUES, Folder.DELAY, Folder.REMOVE)
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from mq.fsck.suspect import FindingKind, SuspectPlace, move_to_corrupt
 from mq.lifecycle import Folder
 from mq.names import QueueName
-from mq.spool.folders import Spool
 from mq.spool.queue.settings_file import SETTINGS_FILE, read_settings, settings_lock
+from mq.spool.spool import Spool
 
 
 @dataclass(frozen=True)

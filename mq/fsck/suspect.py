@@ -9,8 +9,8 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from mq.lifecycle import Folder
-from mq.spool.folders import Spool
 from mq.spool.message.held import Held, Lost, hold_in
+from mq.spool.spool import Spool
 
 SETTLE_SECONDS = 2.0
 """After this time a check looks again at what may be a move, deletion or upload under way."""

@@ -16,7 +16,6 @@ from mq.errors import ExitCode, StartRefused
 from mq.fsck.strays import FILE_NEEDS, FOLDER_NEEDS, kind_of, refuse_foreign, why_shut_out
 from mq.fsck.suspect import FindingKind, Suspect, SuspectPlace
 from mq.lifecycle import FIXED_FOLDERS, Folder
-from mq.spool.folders import Spool
 from mq.spool.message.held import seal_at
 from mq.spool.root_format import (
     FORMAT,
@@ -27,6 +26,7 @@ from mq.spool.root_format import (
     read_format,
     write_format,
 )
+from mq.spool.spool import Spool
 
 
 def suspects_of_tree(root: Path, files: Files) -> Iterator[Suspect]:

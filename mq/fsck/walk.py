@@ -31,11 +31,11 @@ from mq.names import (
     parse_file_name,
 )
 from mq.spool.batch_names import parse_batch_name
-from mq.spool.folders import Spool
 from mq.spool.message.burial import DEAD_ATTRIBUTE, Burial, burial_in
 from mq.spool.queue.purged import parts_of
 from mq.spool.queue.queues import DELETING_SUFFIX, unfinished_deletions
 from mq.spool.queue.settings_file import SETTINGS_FILE
+from mq.spool.spool import Spool
 
 _DELETED = ":."
 """The name of a deleted queue's folder contains this, as the reaper reads it."""

@@ -3,7 +3,7 @@
     a root              `root` makes and opens one; `root_format`, `file_system`, `locks` and
                         `trouble` say whether it can be used; `abilities` tries the file system;
                         `network_files` changes files where other hosts work too
-    its folders         `folders` holds them open, `open_queues` those of the queues; `moves` asks
+    its folders         `spool` holds them open, `open_queues` those of the queues; `moves` asks
                         the table before each move; `watch` hears of changes
     a message           `message`: its lock, and what its file says; `finder` finds it by its id
     a queue             `queue`: made, deleted, looked into, emptied; its settings

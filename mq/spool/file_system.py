@@ -15,10 +15,10 @@ from mq.config import SECOND_NS
 from mq.disk.files import Files
 from mq.lifecycle import Folder
 from mq.spool.disk_errors import NO_ROOM
-from mq.spool.folders import Spool
 from mq.spool.locks import require_locks
 from mq.spool.message.seal import SEAL_ATTRIBUTE
 from mq.spool.root_format import FORMAT_FILE
+from mq.spool.spool import Spool
 
 _IN_MEMORY = {"tmpfs", "ramfs"}
 _ORDERED = {"ext4", "ext3", "xfs", "btrfs"}

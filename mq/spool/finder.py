@@ -13,13 +13,13 @@ from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, dead_letter_queue, file_name, queue_path
 from mq.spool.batch_names import parse_batch_name
 from mq.spool.disk_errors import NO_MESSAGE
-from mq.spool.folders import Spool
 from mq.spool.message.burial import DEAD_ATTRIBUTE, burial_in
 from mq.spool.message.in_use import try_locks
 from mq.spool.queue.listing import ON_ITS_WAY
 from mq.spool.queue.purged import PURGED_SUFFIX, places_in
 from mq.spool.sets import OPEN_SUFFIX
 from mq.spool.spark.finished import CLAIMS, DoneBatches, folders_in
+from mq.spool.spool import Spool
 
 
 class _Stage(NamedTuple):

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from mq.disk.files import HIDDEN
 from mq.lifecycle import Folder
 from mq.names import QueueName
-from mq.spool.folders import Spool
 from mq.spool.message.held import Held, Lost, hold
 from mq.spool.sets import OPEN_SUFFIX, hold_set
+from mq.spool.spool import Spool
 from mq.spool.sweep import Sweeper
 
 

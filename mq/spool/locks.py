@@ -19,8 +19,8 @@ from mq.disk.byte_locks import offset_of
 from mq.disk.files import Files
 from mq.errors import ExitCode, StartRefused
 from mq.lifecycle import Folder
-from mq.spool.folders import Spool
 from mq.spool.root_format import FORMAT_FILE
+from mq.spool.spool import Spool
 
 
 def lock_names(spool: Spool, names: Iterable[str]) -> int | None:

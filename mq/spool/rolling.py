@@ -15,12 +15,12 @@ from mq.disk.calls import CHAINS_AT_ONCE, STATUS_OF, Call, check, run
 from mq.disk.status import Status
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, parse_file_name, queue_path
-from mq.spool.folders import Spool
 from mq.spool.message.held import Lost
 from mq.spool.message.seal import is_stamped_ahead
 from mq.spool.message.second_names import finish_move
 from mq.spool.open_queues import OpenQueue
 from mq.spool.sets import members, remove_empty_set
+from mq.spool.spool import Spool
 
 PlaceOf = Callable[[Status, QueueName, MessageId], tuple[Folder, str]]
 """Says where a member goes: the folder, and its name there."""

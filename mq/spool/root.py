@@ -16,13 +16,13 @@ from mq.errors import ExitCode, StartRefused
 from mq.lifecycle import FIXED_FOLDERS, Actor, Folder
 from mq.spool.disk_errors import NO_ROOM
 from mq.spool.file_system import FileSystem, measure_file_system
-from mq.spool.folders import Spool, sticky
 from mq.spool.root_format import (
     FORMAT_FILE,
     format_without_file,
     refuse_unknown_format,
     write_format,
 )
+from mq.spool.spool import Spool, sticky
 
 PROBE_PREFIX = f"{HIDDEN}probe-"
 """How the name of a probe begins: a file that a server sends the way of a message."""

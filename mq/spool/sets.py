@@ -31,8 +31,8 @@ import uuid
 from mq.disk.files import HIDDEN
 from mq.lifecycle import Folder
 from mq.names import parse_file_name
-from mq.spool.folders import Spool
 from mq.spool.message.held import Lost
+from mq.spool.spool import Spool
 
 OPEN_SUFFIX = ".open"
 

@@ -23,7 +23,6 @@ from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, parse_file_name, queue_path
 from mq.spool.batch_names import BatchName, parse_batch_name
 from mq.spool.disk_errors import FAULTS_OF_ONE_MESSAGE
-from mq.spool.folders import Spool
 from mq.spool.message.fresh_copy import FreshCopy, copy_message
 from mq.spool.message.held import Held, Lost, fails_its_seal, hold, set_aside
 from mq.spool.message.seal import is_stamped_ahead
@@ -33,6 +32,7 @@ from mq.spool.queue.queues import DELETING_SUFFIX, finish_deletion, unfinished_d
 from mq.spool.rolling import by_stamp, roll_forward
 from mq.spool.sets import give_up_set, hold_set, members
 from mq.spool.spark.transactions import sweep_transactions
+from mq.spool.spool import Spool
 from mq.spool.trouble import find_moved_folder
 
 FEW_LEFTOVERS = 16

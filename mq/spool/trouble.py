@@ -7,8 +7,8 @@ from pathlib import Path
 
 from mq.errors import CommandFailed, ExitCode
 from mq.lifecycle import FIXED_FOLDERS
-from mq.spool.folders import Spool
 from mq.spool.root_format import FORMAT_FILE, find_unknown_format
+from mq.spool.spool import Spool
 
 
 def require_at(fd: int, path: Path) -> None:

@@ -22,11 +22,11 @@ from mq.errors import (
 from mq.ids import ServerIds
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, is_fifo
-from mq.spool.folders import Spool
 from mq.spool.message.seal import Leases
 from mq.spool.queue.known_settings import KnownSettings
 from mq.spool.redelivery import report_living
 from mq.spool.spark.finished import DoneBatches
+from mq.spool.spool import Spool
 from mq.spool.trouble import find_moved_folder
 from mq.store.counts import OperationCounts
 from mq.store.free_space import Floor, default_floor_bytes

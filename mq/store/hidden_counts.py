@@ -11,10 +11,10 @@ from mq.commit.operation import InWorker, Operation, Shared
 from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder, State
 from mq.names import QueueName
-from mq.spool.folders import Spool
 from mq.spool.message.held import seal_at
 from mq.spool.message.seal import state_in
 from mq.spool.queue.hidden import hidden_names
+from mq.spool.spool import Spool
 
 
 class HiddenCount(NamedTuple):

@@ -26,11 +26,11 @@ from mq.lifecycle import Folder
 from mq.names import QueueName, is_message_id, is_queue_name
 from mq.spool.disk_errors import FAULTS_OF_ONE_QUEUE
 from mq.spool.file_system import FileSystem
-from mq.spool.folders import Spool
 from mq.spool.message.held import seal_at
 from mq.spool.network_files import files_for
 from mq.spool.queue.settings_file import SETTINGS_FILE
 from mq.spool.root import open_root
+from mq.spool.spool import Spool
 from mq.spool.sweep import Sweeper
 from mq.store.background import running
 from mq.store.context import Workspace

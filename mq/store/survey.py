@@ -12,9 +12,9 @@ from mq.disk.files import HIDDEN
 from mq.lifecycle import Folder
 from mq.names import QueueName, is_queue_name, parse_file_name
 from mq.spool.disk_errors import FAULTS_OF_ONE_QUEUE
-from mq.spool.folders import Spool
 from mq.spool.message.seal import due_ns, is_due
 from mq.spool.queue.listing import LAST_UNREADABLE, UNREADABLE_NS, list_queue, oldest_ns
+from mq.spool.spool import Spool
 from mq.store.context import Workspace
 from mq.store.hidden_counts import is_leased
 from mq.store.index.ready_queue import ReadyQueue

@@ -14,10 +14,10 @@ from typing import NamedTuple
 from mq.ids import is_server_id, order_key
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, is_fifo
-from mq.spool.folders import Spool
 from mq.spool.message.burial import origin_of
 from mq.spool.message.held import Opened
 from mq.spool.queue.purged import PURGED_SUFFIX
+from mq.spool.spool import Spool
 from mq_sqs.fifo.loading import FoundMessage, look, read_message
 
 _NS_PER_MS = 1_000_000

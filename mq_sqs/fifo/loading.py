@@ -14,13 +14,13 @@ from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, parse_file_name, queue_path
 from mq.properties import Properties
 from mq.spool.disk_errors import FAULTS_OF_ONE_MESSAGE
-from mq.spool.folders import Spool
 from mq.spool.leftovers import Leftovers
 from mq.spool.message.burial import origin_in, origin_of
 from mq.spool.message.glances import Glance, glance_at_ready
 from mq.spool.message.held import Opened, look_at
 from mq.spool.message.seal import NO_LEASE, due_ns, unless_unreadable
 from mq.spool.message.trailer import read_properties
+from mq.spool.spool import Spool
 from mq_sqs.fifo.groups import Hiding
 from mq_sqs.messages.properties import DEDUPLICATION_ID, GROUP_ID, system_of
 

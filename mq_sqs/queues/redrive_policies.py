@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from mq.errors import QueueNotFound
 from mq.names import QueueName
-from mq.spool.folders import Spool
 from mq.spool.queue.queue_settings import QueueSettings
+from mq.spool.spool import Spool
 from mq.store.queue.queues import list_queues
 from mq.store.queue.settings import settings_of
 from mq_sqs.faults import INVALID_PARAMETER_VALUE, SQSError, wrong_value

@@ -25,11 +25,11 @@ from mq.disk.status import AnyStatus, Status
 from mq.ids import id_of_key
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, parse_file_name, queue_path
-from mq.spool.folders import Spool
 from mq.spool.message.held import Opened, content_type_of, read_content, seal_of
 from mq.spool.message.seal import SEAL_ATTRIBUTE, TYPE_ATTRIBUTE, Seal, due_ns
 from mq.spool.message.trailer import Content, split
 from mq.spool.queue.listing import list_queue
+from mq.spool.spool import Spool
 
 _READ_AT_ONCE_BYTES = 64 * KIB
 """A larger message is read by itself, so that not many of them are in memory together."""

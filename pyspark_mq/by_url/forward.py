@@ -24,7 +24,7 @@ from mq.disk.calls import CHAINS_AT_ONCE, Chain, run
 from mq.errors import MQError
 from mq.lifecycle import Folder
 from mq.names import QueueName, file_name, is_queue_name
-from mq.spool.folders import Spool
+from mq.spool.spool import Spool
 from pyspark_mq.by_url.committed import (
     Committed,
     delayed_messages,

@@ -19,10 +19,10 @@ from mq.disk.files import Files
 from mq.errors import MQError
 from mq.lifecycle import Actor, Folder
 from mq.names import QueueName
-from mq.spool.folders import Spool
 from mq.spool.moves import OpenFolder
 from mq.spool.network_files import files_for
 from mq.spool.root import open_root, visit_root
+from mq.spool.spool import Spool
 
 _SERVERS = "servers"
 _MAX_BYTES = 64 * 1024

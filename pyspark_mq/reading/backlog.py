@@ -10,8 +10,8 @@ from itertools import chain, islice, repeat
 from mq.ids import id_of_key, order_key
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, is_fifo, is_message_id, is_queue_name
-from mq.spool.folders import Spool
 from mq.spool.queue.listing import key_of, list_queue
+from mq.spool.spool import Spool
 from pyspark_mq.options.queue_patterns import match_queues
 
 

@@ -23,10 +23,10 @@ from mq.names import (
     queue_path,
 )
 from mq.spool.disk_errors import FAULTS_OF_ONE_MESSAGE
-from mq.spool.folders import Spool
 from mq.spool.message.held import Opened, look_at
 from mq.spool.message.seal import Seal, state_in
 from mq.spool.queue.queues import has_queue
+from mq.spool.spool import Spool
 from pyspark_mq.job_root import visit_job_root
 from pyspark_mq.options.options import Options
 from pyspark_mq.options.queue_patterns import is_pattern, match_queues

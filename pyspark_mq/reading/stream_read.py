@@ -26,10 +26,10 @@ from pyspark.sql.streaming.datasource import (
 from mq.errors import ClaimError
 from mq.lifecycle import Folder
 from mq.names import parse_file_name
-from mq.spool.folders import Spool
 from mq.spool.message.held import Opened, seal_of
 from mq.spool.spark.claims import Group
 from mq.spool.spark.group_owner import NOBODY, UNNAMED, Owner
+from mq.spool.spool import Spool
 from pyspark_mq.job_root import visit_job_root
 from pyspark_mq.options.options import Options
 from pyspark_mq.portable import Portable

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from mq.spool.folders import Spool
+from mq.spool.spool import Spool
 from tests.support.commits import Bench, open_bench
 from tests.support.faults import SuspiciousFiles, WatchedFiles
 

@@ -15,7 +15,7 @@ from mq.commit.barrier import FEW_UNSYNCED, MOST_WRITTEN_OUT, Barrier, Unsynced
 from mq.commit.blocking import BlockingCommitter
 from mq.disk.libc import BEGIN, WHOLE
 from mq.lifecycle import FIXED_FOLDERS, Folder
-from mq.spool.folders import Spool
+from mq.spool.spool import Spool
 from mq.store.publishing.batch import publish_batch
 from mq.store.receiving.oldest import Ask
 from mq.store.receiving.receive import receive_some

@@ -10,7 +10,7 @@ from mq.commit import group
 from mq.commit.memory import MemoryCommitter
 from mq.commit.operation import Submitted
 from mq.errors import StoreUnavailable
-from mq.spool.folders import Spool
+from mq.spool.spool import Spool
 from tests.support.commits import Bench, open_bench
 from tests.support.faults import SYNCS, WatchedFiles
 

@@ -12,7 +12,7 @@ import pytest
 from mq.commit.gathering import GATHERING_PAUSE_SECONDS, MAX_GATHERING_PAUSES, Gathering
 from mq.commit.light_rounds import LightRounds
 from mq.commit.operation import Submitted
-from mq.spool.folders import Spool
+from mq.spool.spool import Spool
 from tests.support.commits import be_fast, open_bench
 from tests.support.faults import WatchedFiles
 

@@ -11,7 +11,7 @@ import pytest
 from mq.commit import pipelined_rounds
 from mq.commit.light_rounds import LightRounds
 from mq.commit.operation import Submitted
-from mq.spool.folders import Spool
+from mq.spool.spool import Spool
 from tests.support.commits import Bench, make_slow, open_bench, take_off
 from tests.support.faults import WatchedFiles
 

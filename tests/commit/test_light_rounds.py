@@ -13,7 +13,7 @@ from mq.commit.barrier import Unsynced
 from mq.commit.light_rounds import FAST_ROUND_SECONDS, LightRounds
 from mq.commit.operation import InWorker, Operation
 from mq.lifecycle import Folder
-from mq.spool.folders import Spool
+from mq.spool.spool import Spool
 from tests.support.commits import (
     Bench,
     be_fast,

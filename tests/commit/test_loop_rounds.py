@@ -14,7 +14,7 @@ from mq.commit.light_rounds import LightRounds
 from mq.commit.operation import InWorker, Operation
 from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder
-from mq.spool.folders import Spool
+from mq.spool.spool import Spool
 from tests.support.commits import (
     Bench,
     be_fast,

@@ -15,7 +15,7 @@ import pytest
 from mq.commit.memory import MemoryCommitter
 from mq.commit.operation import InWorker, Operation, Pause, Shared, Submitted, Together
 from mq.errors import StoreUnavailable
-from mq.spool.folders import Spool
+from mq.spool.spool import Spool
 from tests.support.commits import Bench, open_bench
 from tests.support.faults import SYNCS, WatchedFiles
 

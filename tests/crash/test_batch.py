@@ -18,9 +18,9 @@ from mq.config import ServerConfig
 from mq.disk.files import Files
 from mq.lifecycle import Folder
 from mq.names import MessageId
-from mq.spool.folders import Spool
 from mq.spool.queue.queues import begin_deletion, finish_deletion, make_queue
 from mq.spool.root import open_root
+from mq.spool.spool import Spool
 from mq.spool.sweep import Sweeper
 from mq.store.context import Workspace
 from mq.store.publishing.batch import publish_batch

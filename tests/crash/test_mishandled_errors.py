@@ -14,8 +14,8 @@ import pytest
 from mq.commit.barrier import Barrier, Unsynced
 from mq.disk.files import Files
 from mq.lifecycle import FIXED_FOLDERS, Folder
-from mq.spool.folders import Spool
 from mq.spool.open_queues import OpenQueues
+from mq.spool.spool import Spool
 from tests.crash.enumeration.acting import Chance, known_in, stock
 from tests.crash.enumeration.interference import A_QUEUE, EVERYTHING, Interference
 from tests.crash.enumeration.interplay import failing_sync

@@ -18,11 +18,11 @@ from mq.disk.files import Files
 from mq.errors import MessageNotFound, QueueNotFound
 from mq.lifecycle import Folder
 from mq.names import MessageId
-from mq.spool.folders import Spool
 from mq.spool.message.seal import NO_LEASE
 from mq.spool.open_queues import OpenQueues
 from mq.spool.queue.queues import begin_deletion, finish_deletion, make_queue
 from mq.spool.root import open_root
+from mq.spool.spool import Spool
 from mq.spool.sweep import Sweeper
 from mq.store.by_id import take
 from mq.store.context import Workspace

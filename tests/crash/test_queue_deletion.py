@@ -18,9 +18,9 @@ from mq.config import ReaperConfig, ServerConfig
 from mq.disk.files import Files
 from mq.errors import QueueNotFound
 from mq.names import QueueName
-from mq.spool.folders import Spool
 from mq.spool.queue.queues import DELETING_SUFFIX, finish_deletion, unfinished_deletions
 from mq.spool.root import open_root
+from mq.spool.spool import Spool
 from mq.spool.sweep import Sweeper
 from mq.store.context import Workspace
 from mq.store.opening import open_store

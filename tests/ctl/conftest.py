@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mq.ctl.ways.by_root import RootAccess
-from mq.spool.folders import Spool
+from mq.spool.spool import Spool
 from tests.support.faults import WatchedFiles
 
 

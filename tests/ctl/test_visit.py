@@ -12,8 +12,8 @@ import pytest
 from mq.errors import ExitCode, StartRefused
 from mq.lifecycle import FIXED_FOLDERS, Actor, Folder
 from mq.spool.file_system import measure_file_system
-from mq.spool.folders import Spool
 from mq.spool.root import open_root, visit_root
+from mq.spool.spool import Spool
 from tests.support.faults import CHANGES, OldFiles, PlainFiles, WatchedFiles
 
 

@@ -15,10 +15,10 @@ import pytest
 from mq.disk.child_processes import Helper, done_beside
 from mq.disk.files import Files
 from mq.lifecycle import Actor
-from mq.spool.folders import Spool
 from mq.spool.root import visit_root
 from mq.spool.spark import transactions
 from mq.spool.spark.transactions import commit
+from mq.spool.spool import Spool
 from tests.support.lone_root import make_root
 from tests.support.spark_files import stage as stage_as
 from tests.support.stores import ORDERS

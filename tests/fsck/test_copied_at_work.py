@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mq.spool.folders import Spool
 from mq.spool.message.burial import DEAD_ATTRIBUTE
+from mq.spool.spool import Spool
 from tests.support.fsck import Fsck, everything, published_later, sealed
 
 FURTHER = ["queues/orders/1", "delay/orders:1", "remove/orders:1"]

@@ -14,9 +14,9 @@ from mq.disk.files import Files
 from mq.fsck.check import Check, mend, report
 from mq.lifecycle import Folder
 from mq.names import QueueName
-from mq.spool.folders import Spool
 from mq.spool.message.held import Held, hold
 from mq.spool.queue.queues import begin_deletion, finish_deletion
+from mq.spool.spool import Spool
 from tests.support.faults import WatchedFiles
 from tests.support.fsck import Fsck, everything, sealed
 from tests.support.messages import names_in, seal_of, write_message

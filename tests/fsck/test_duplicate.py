@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from mq.lifecycle import Folder
-from mq.spool.folders import Spool
 from mq.spool.message.held import Held, hold
+from mq.spool.spool import Spool
 from tests.support.faults import WatchedFiles
 from tests.support.fsck import Fsck, everything, published_later, sealed
 from tests.support.messages import names_in, write_message

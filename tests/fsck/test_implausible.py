@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mq.spool.folders import Spool
+from mq.spool.spool import Spool
 from tests.support.fsck import Fsck
 from tests.support.messages import DAY_NS, SECOND_NS, read_seal, seal_of, write_message
 

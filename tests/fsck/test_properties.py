@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mq.spool.folders import Spool
+from mq.spool.spool import Spool
 from tests.support.fsck import Fsck
 from tests.support.messages import names_in, sealed_with, write_message
 

@@ -11,9 +11,9 @@ import pytest
 
 from mq.lifecycle import Folder
 from mq.names import QueueName
-from mq.spool.folders import Spool
 from mq.spool.message.held import Held, hold
 from mq.spool.queue.queues import Made, make_queue
+from mq.spool.spool import Spool
 from tests.support.faults import WatchedFiles
 from tests.support.fsck import Fsck, everything, sealed
 

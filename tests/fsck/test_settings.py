@@ -10,8 +10,8 @@ import pytest
 from mq.disk.files import Files
 from mq.fsck.check import Check, mend, report
 from mq.names import QueueName
-from mq.spool.folders import Spool
 from mq.spool.queue import settings_file
+from mq.spool.spool import Spool
 from tests.support.faults import WatchedFiles
 from tests.support.fsck import Fsck
 from tests.support.lone_root import make_root

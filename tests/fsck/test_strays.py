@@ -13,10 +13,10 @@ import pytest
 from mq.disk.files import Files
 from mq.lifecycle import Folder
 from mq.names import QueueName
-from mq.spool.folders import Spool
 from mq.spool.message.held import Held, hold
 from mq.spool.root import open_root
 from mq.spool.root_format import read_format
+from mq.spool.spool import Spool
 from tests.support.faults import WatchedFiles
 from tests.support.fsck import Fsck, everything, sealed
 from tests.support.messages import SECOND_NS, stamp

@@ -11,7 +11,7 @@ import pytest
 
 from mq.config import MoverConfig
 from mq.disk.files import Files
-from mq.spool.folders import Spool
+from mq.spool.spool import Spool
 from mq_mover.mover import Mover
 from tests.support.messages import SECOND_NS, names_in, seal_of, write_message
 

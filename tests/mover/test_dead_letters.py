@@ -12,8 +12,8 @@ from structlog.testing import capture_logs
 from mq.config import MoverConfig
 from mq.disk.files import Files
 from mq.names import QueueName
-from mq.spool.folders import Spool
 from mq.spool.queue.queues import begin_deletion, finish_deletion
+from mq.spool.spool import Spool
 from mq_mover.mover import Mover
 from tests.support.messages import names_in, seal_of, write_message
 from tests.support.processes import Process, wait_until

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mq.config import MoverConfig
 from mq.disk.files import Files
-from mq.spool.folders import Spool
+from mq.spool.spool import Spool
 from mq_mover.mover import Mover
 from tests.support.messages import names_in, seal_of, write_message
 

@@ -11,7 +11,7 @@ import pytest
 from mq.config import MoverConfig
 from mq.disk.files import Files
 from mq.errors import CommandFailed, ExitCode
-from mq.spool.folders import Spool
+from mq.spool.spool import Spool
 from mq_mover.mover import Mover
 from tests.support.messages import names_in, write_message
 from tests.support.processes import Process, start_mover, wait_until

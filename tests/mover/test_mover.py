@@ -17,8 +17,8 @@ from mq.config import MoverConfig
 from mq.disk.files import Files
 from mq.errors import ExitCode, StartRefused
 from mq.lifecycle import Folder
-from mq.spool.folders import Spool
 from mq.spool.message.held import Held, hold
+from mq.spool.spool import Spool
 from mq_mover.mover import Mover
 from tests.support.faults import WatchedFiles, raising
 from tests.support.messages import (

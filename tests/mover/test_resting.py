@@ -12,7 +12,7 @@ import pytest
 
 from mq.config import MoverConfig
 from mq.lifecycle import Folder
-from mq.spool.folders import Spool
+from mq.spool.spool import Spool
 from mq_mover.mover import Mover
 from mq_mover.resting import RestingQueues
 from tests.support.faults import WatchedFiles

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mq.config import MoverConfig
-from mq.spool.folders import Spool
+from mq.spool.spool import Spool
 from mq_mover.due_times import Due
 from mq_mover.mover import Mover
 from tests.support.faults import WatchedFiles

@@ -17,11 +17,11 @@ import pytest
 from mq.disk.files import Files
 from mq.lifecycle import Actor
 from mq.names import QueueName
-from mq.spool.folders import Spool
 from mq.spool.root import visit_root
 from mq.spool.spark.jobs import is_committed
 from mq.spool.spark.staging import Attempt, StagedMessage
 from mq.spool.spark.transactions import commit
+from mq.spool.spool import Spool
 from mq.spool.sweep import Sweeper
 from pyspark_mq.options.options import STREAM_READ, parse_options
 from pyspark_mq.reading.driver import Driver

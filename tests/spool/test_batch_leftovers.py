@@ -12,9 +12,9 @@ import pytest
 from mq.config import ReaperConfig
 from mq.lifecycle import Folder
 from mq.names import QueueName
-from mq.spool.folders import Spool
 from mq.spool.queue.queues import begin_deletion, finish_deletion
 from mq.spool.sets import give_up_set, hold_set, make_set, members
+from mq.spool.spool import Spool
 from mq.spool.sweep import Sweeper, Swept
 from mq_reaper.reaper import Reaper
 from tests.support.faults import CHANGES, MortalFiles, WatchedFiles

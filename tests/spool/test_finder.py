@@ -12,9 +12,9 @@ from mq.disk.files import Files
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
 from mq.spool.finder import Finder, is_taken, queue_of_path
-from mq.spool.folders import Spool
 from mq.spool.message.burial import DEAD_ATTRIBUTE
 from mq.spool.spark.finished import DoneBatches
+from mq.spool.spool import Spool
 
 ORDERS, DEAD = QueueName("orders"), QueueName("orders.dead")
 HERE, ELSEWHERE = MessageId("here"), MessageId("elsewhere")

@@ -8,8 +8,8 @@ import pytest
 
 from mq.lifecycle import Folder
 from mq.names import QueueName
-from mq.spool.folders import Spool
 from mq.spool.leftovers import Leftovers
+from mq.spool.spool import Spool
 from tests.support.messages import names_in, write_message
 
 ORDERS = QueueName("orders")

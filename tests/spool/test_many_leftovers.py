@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mq.lifecycle import Folder
-from mq.spool.folders import Spool
+from mq.spool.spool import Spool
 from mq.spool.sweep import FEW_LEFTOVERS, Sweeper, Swept
 from tests.support.faults import WatchedFiles, raising
 from tests.support.messages import names_in, seal_of, write_message

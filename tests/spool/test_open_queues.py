@@ -16,10 +16,10 @@ from mq.disk.files import Files
 from mq.errors import QueueNotFound
 from mq.lifecycle import Folder
 from mq.names import QueueName
-from mq.spool.folders import Spool
 from mq.spool.network_files import NetworkFiles
 from mq.spool.open_queues import MAX_OPEN_QUEUES
 from mq.spool.root import open_root
+from mq.spool.spool import Spool
 from tests.support.descriptors import open_paths
 from tests.support.messages import names_in, write_message
 from tests.support.stores import LONG_SECONDS, ORDERS, publish, receive, store_on

@@ -10,7 +10,6 @@ import pytest
 
 from mq.lifecycle import Folder
 from mq.names import QueueName
-from mq.spool.folders import Spool
 from mq.spool.locks import lock_names
 from mq.spool.message.burial import DEAD_ATTRIBUTE
 from mq.spool.message.held import Held, hold
@@ -18,6 +17,7 @@ from mq.spool.queue.queue_settings import NO_SETTINGS, QueueSettings
 from mq.spool.queue.queues import begin_deletion, finish_deletion
 from mq.spool.redelivery import DeadQueueBeingDeleted, redeliver
 from mq.spool.root_format import FORMAT_FILE
+from mq.spool.spool import Spool
 from tests.support.messages import names_in, read_seal, seal_of, write_message
 
 

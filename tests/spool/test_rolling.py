@@ -11,9 +11,9 @@ import pytest
 
 from mq.disk.calls import CHAINS_AT_ONCE
 from mq.lifecycle import Folder
-from mq.spool.folders import Spool
 from mq.spool.rolling import by_stamp, roll_forward, to_queue
 from mq.spool.sets import members
+from mq.spool.spool import Spool
 from tests.support.faults import WatchedFiles
 from tests.support.messages import names_in, stamp, write_message, write_set
 

@@ -10,9 +10,9 @@ import pytest
 from mq.disk.files import Files
 from mq.errors import ExitCode, PropertiesUnsupported, StartRefused, StoreUnavailable
 from mq.lifecycle import Actor
-from mq.spool.folders import Spool
 from mq.spool.root import open_root, visit_root
 from mq.spool.root_format import raise_format, read_format
+from mq.spool.spool import Spool
 from tests.support.faults import PlainFiles, WatchedFiles
 
 NEW, RAISED = "mq 1", "mq 2"

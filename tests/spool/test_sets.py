@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from mq.lifecycle import Folder
-from mq.spool.folders import Spool
 from mq.spool.message.held import Lost
 from mq.spool.sets import hold_set, make_set, members, seal_set
+from mq.spool.spool import Spool
 from mq.spool.sweep import Sweeper
 from tests.support.faults import WatchedFiles
 from tests.support.messages import write_message, write_set

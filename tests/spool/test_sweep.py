@@ -12,10 +12,10 @@ import pytest
 from mq.disk.files import Files
 from mq.lifecycle import Folder
 from mq.names import QueueName
-from mq.spool.folders import Spool
 from mq.spool.message.held import Held, Lost, hold
 from mq.spool.queue.queues import begin_deletion
 from mq.spool.root import open_root
+from mq.spool.spool import Spool
 from mq.spool.sweep import Sweeper, Swept
 from tests.support.faults import OldFiles, WatchedFiles
 from tests.support.messages import names_in, seal_of, write_message

@@ -12,7 +12,7 @@ import pytest
 
 from mq.errors import StoreUnavailable
 from mq.names import QueueName
-from mq.spool.folders import Spool
+from mq.spool.spool import Spool
 from mq.store import hidden_counts
 from mq.store.hidden_counts import HiddenCount, count_hidden
 from mq.store.store import Store

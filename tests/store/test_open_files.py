@@ -18,7 +18,7 @@ import pytest
 from mq.commit.group import GroupCommitter
 from mq.errors import StoreUnavailable
 from mq.names import MessageId
-from mq.spool.folders import Spool
+from mq.spool.spool import Spool
 from mq.store.publishing import twins
 from mq.store.store import Store
 from tests.support.descriptors import open_paths

@@ -13,8 +13,8 @@ import pytest
 from mq.disk.files import Files
 from mq.errors import LeaseMismatch, MessageNotFound, QueueNotFound, StoreUnavailable
 from mq.names import MessageId, QueueName
-from mq.spool.folders import Spool
 from mq.spool.message.held import Held, hold
+from mq.spool.spool import Spool
 from mq.spool.sweep import Sweeper, Swept
 from mq.store.store import Store
 from tests.support.faults import SYNCS, WatchedFiles

@@ -16,8 +16,8 @@ from mq.ctl.ways.inspect import count_queue
 from mq.disk.files import Files
 from mq.lifecycle import Actor, Folder
 from mq.names import QueueName
-from mq.spool.folders import Spool
 from mq.spool.root import open_root, visit_root
+from mq.spool.spool import Spool
 from mq.store import survey
 from mq.store.store import Store
 from mq.store.survey import QueueSurvey, Ready, Surveyor

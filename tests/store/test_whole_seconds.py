@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from mq.disk.files import Files
-from mq.spool.folders import Spool
 from mq.spool.queue import known_settings
 from mq.spool.queue.known_settings import KnownSettings
 from mq.spool.queue.queue_settings import NO_SETTINGS
 from mq.spool.queue.settings_file import change_settings
 from mq.spool.root import open_root
+from mq.spool.spool import Spool
 from mq.store import survey
 from mq.store.survey import Surveyor
 from tests.support.messages import SECOND_NS, new_id, write_message

@@ -16,12 +16,12 @@ from mq.errors import ClaimError, MQError
 from mq.fsck.check import Check, mend
 from mq.lifecycle import Actor, Folder
 from mq.names import MessageId, QueueName
-from mq.spool.folders import Spool
 from mq.spool.root import visit_root
 from mq.spool.spark.claiming import Claim
 from mq.spool.spark.claims import Group
 from mq.spool.spark.staging import Attempt, StagedMessage
 from mq.spool.spark.transactions import commit
+from mq.spool.spool import Spool
 from mq.spool.sweep import Sweeper
 from mq_mover.mover import Mover
 from mq_reaper.reaper import Reaper

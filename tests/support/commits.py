@@ -16,7 +16,7 @@ from mq.commit.light_rounds import LightRounds
 from mq.commit.operation import Operation
 from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder
-from mq.spool.folders import Spool
+from mq.spool.spool import Spool
 from tests.support.faults import SYNCS, Gate, SuspiciousFiles, WatchedFiles
 from tests.support.messages import names_in
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from mq.disk.files import Files
 from mq.fsck.check import Check, Treatment, mend, report
 from mq.fsck.suspect import Finding
-from mq.spool.folders import Spool
+from mq.spool.spool import Spool
 from tests.support.messages import seal_of, write_message
 
 SETTLE_SECONDS = 0.05

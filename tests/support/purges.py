@@ -7,8 +7,8 @@ from pathlib import Path
 
 from mq.lifecycle import PurgeScope
 from mq.names import QueueName
-from mq.spool.folders import Spool
 from mq.spool.queue.purging import Purge
+from mq.spool.spool import Spool
 from tests.support.messages import write_message
 
 ORDERS = QueueName("orders")

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from mq.disk.files import Files
 from mq.lifecycle import Actor
-from mq.spool.folders import Spool
 from mq.spool.root import visit_root
 from mq.spool.spark.staging import STAGE_KEEP_SECONDS, Attempt, StagedMessage
+from mq.spool.spool import Spool
 from mq.spool.sweep import Sweeper
 from tests.support.faults import raising
 from tests.support.lone_root import make_root

@@ -182,7 +182,7 @@ def test_the_http_layer_knows_no_paths(module: str, imports: dict[str, set[str]]
     ("module", "unwanted"),
     [
         ("mq", HTTP_MODULES | {"asyncio", "structlog", "click", "mq.config"}),
-        ("mq.spool.folders", HTTP_MODULES | {"asyncio", "click", "mq.store", "mq.web"}),
+        ("mq.spool.spool", HTTP_MODULES | {"asyncio", "click", "mq.store", "mq.web"}),
         # structlog loads asyncio.
         ("mq_mover.mover", HTTP_MODULES | {"mq.commit", "mq.store", "mq.web"}),
         ("mq_reaper.reaper", HTTP_MODULES | {"mq.commit", "mq.store", "mq.web"}),

@@ -85,7 +85,7 @@ ELSEWHERE = {
     "store/moving/test_move_races.py": "mq/store/moving/move_many",
     "store/queue/test_purge.py": "mq/store/holding",
     "spool/message/test_held.py": "mq/spool/message/seal",
-    "spool/test_moves.py": "mq/spool/folders",
+    "spool/test_moves.py": "mq/spool/spool",
     "spool/test_network_files.py": "mq/disk/byte_locks",
     "spool/test_planted.py": "mq/spool/disk_errors",
     "sqs/test_cli.py": "mq_sqs/server",

@@ -57,7 +57,7 @@ ASK_THE_TABLE = {"spool", "_spool", "moves", "_moves"}
 PAST_THE_TABLE = {
     "mq/spool/abilities.py": "works in a folder of its own, in which there is no message",
     "mq/disk/files.py": "the door itself",
-    "mq/spool/folders.py": "asks the table in the line above",
+    "mq/spool/spool.py": "asks the table in the line above",
     "mq/spool/queue/fresh_folder.py": "links the settings of a queue, which are no message",
     "mq/spool/queue/prepared.py": "links the first settings of a queue, which are no message",
     "mq/spool/moves.py": "asks the table in the line above",

@@ -11,11 +11,11 @@ from mq.command.pace import messages_text
 from mq.errors import ClaimError, CommandFailed, ExitCode, StoreUnavailable
 from mq.lifecycle import Actor, Folder
 from mq.names import parse_queue_name
-from mq.spool.folders import Spool
 from mq.spool.network_files import files_for
 from mq.spool.root import visit_root
 from mq.spool.sets import members
 from mq.spool.spark.claims import CLAIMS, Group
+from mq.spool.spool import Spool
 
 
 class Released(NamedTuple):

@@ -29,12 +29,12 @@ from mq.lifecycle import Actor, Folder, PurgeScope, State
 from mq.lines.ndjson import Line
 from mq.names import MessageId, QueueName
 from mq.properties import NO_PROPERTIES, Properties
-from mq.spool.folders import Spool
 from mq.spool.message.held import NO_FD
 from mq.spool.message.trailer import pack_trailer
 from mq.spool.network_files import files_for
 from mq.spool.queue.queues import finish_deletion
 from mq.spool.root import open_root, visit_root
+from mq.spool.spool import Spool
 from mq.store import by_id
 from mq.store.by_id import Guard
 from mq.store.moving.move import Moving

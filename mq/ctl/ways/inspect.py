@@ -14,9 +14,9 @@ from mq.ids import id_of_key
 from mq.lifecycle import Folder, State
 from mq.names import MessageId, QueueName, is_queue_name, parse_file_name
 from mq.spool.disk_errors import FAULTS_OF_ONE_QUEUE
-from mq.spool.folders import Spool
 from mq.spool.queue.hidden import keys_in_state, list_hidden
 from mq.spool.queue.listing import list_queue, oldest_ns
+from mq.spool.spool import Spool
 from mq.store.context import no_message, no_queue
 from mq.store.hidden_counts import count_hidden, is_leased
 from mq.store.index.hidden_index import MAX_KEYS

@@ -7,7 +7,7 @@ from collections import Counter
 from mq.ctl.ways.access import Passed
 from mq.lifecycle import Folder
 from mq.names import parse_file_name
-from mq.spool.folders import Spool
+from mq.spool.spool import Spool
 from mq.spool.watch import Change, Watch
 
 

@@ -9,7 +9,7 @@ from mq.commit.barrier import Barrier
 from mq.commit.blocking import BlockingCommitter
 from mq.config import RELIST_WAITING_SECONDS, ServerConfig
 from mq.spool.file_system import measure_file_system
-from mq.spool.folders import Spool
+from mq.spool.spool import Spool
 from mq.store.context import Workspace
 
 

@@ -22,8 +22,8 @@ from mq.config import CHUNK_BYTES
 from mq.disk.files import HIDDEN, LACKS_RENAME_FLAGS
 from mq.lifecycle import Folder
 from mq.spool.disk_errors import NO_ROOM
-from mq.spool.folders import Spool
 from mq.spool.message.held import Held
+from mq.spool.spool import Spool
 
 _OF_MESSAGES = "user."
 """The prefix of attributes that are copied: others belong to the system."""

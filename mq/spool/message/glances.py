@@ -12,11 +12,11 @@ from mq.disk.status import Status
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, queue_path
 from mq.properties import Properties
-from mq.spool.folders import Spool
 from mq.spool.message.burial import DEAD_ATTRIBUTE
 from mq.spool.message.held import may_be_message
 from mq.spool.message.seal import SEAL_ATTRIBUTE, Seal
 from mq.spool.message.trailer import unpack_trailer
+from mq.spool.spool import Spool
 
 _CALLS = (
     (STATUS, ~0),

@@ -18,7 +18,6 @@ from mq.disk.files import Files
 from mq.disk.status import AnyStatus
 from mq.lifecycle import Folder
 from mq.spool.disk_errors import NO_MESSAGE
-from mq.spool.folders import Spool
 from mq.spool.message.burial import DEAD_ATTRIBUTE
 from mq.spool.message.checksum import measure
 from mq.spool.message.seal import (
@@ -28,6 +27,7 @@ from mq.spool.message.seal import (
     published_ns,
 )
 from mq.spool.message.trailer import Content, read_at_once, read_long
+from mq.spool.spool import Spool
 
 NO_FD = -1
 

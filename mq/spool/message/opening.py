@@ -24,11 +24,11 @@ from mq.disk.calls import (
 from mq.disk.file_work import FileCalls, FileWork
 from mq.disk.status import INODE, Status
 from mq.lifecycle import Folder
-from mq.spool.folders import Spool
 from mq.spool.message.burial import DEAD_ATTRIBUTE
 from mq.spool.message.held import NO_FD, Held, Lost, content_type_of, hold_in
 from mq.spool.message.seal import SEAL_ATTRIBUTE, TYPE_ATTRIBUTE, Seal
 from mq.spool.message.trailer import Content, split
+from mq.spool.spool import Spool
 
 _STATUS, _STATUS_OF, _SEAL, _READ = 2, 3, 4, 5
 """The positions of these calls in the chain."""

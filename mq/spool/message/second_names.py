@@ -21,7 +21,7 @@ from mq.names import (
     parse_file_name,
     queue_path,
 )
-from mq.spool.folders import Spool
+from mq.spool.spool import Spool
 
 
 def finish_move(spool: Spool, folder: Folder, name: str, status: AnyStatus) -> bool:

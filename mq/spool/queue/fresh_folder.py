@@ -17,10 +17,10 @@ from mq.disk.files import LACKS_RENAME_FLAGS
 from mq.lifecycle import Folder
 from mq.names import QueueName, is_message_id
 from mq.spool.file_system import file_system_kind, is_of_network
-from mq.spool.folders import Spool
 from mq.spool.moves import OpenFolder
 from mq.spool.queue.queue_birth import MADE_ATTRIBUTE, made_attribute
 from mq.spool.queue.settings_file import SETTINGS_FILE
+from mq.spool.spool import Spool
 
 _CANNOT = LACKS_RENAME_FLAGS | {
     errno.EACCES,  # the folder is another user's

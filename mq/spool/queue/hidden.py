@@ -13,8 +13,8 @@ from mq.ids import is_server_id, order_key
 from mq.lifecycle import HIDDEN_STATES, Folder, State
 from mq.names import MessageId, QueueName, file_name, is_message_id
 from mq.spool.disk_errors import FAULTS_OF_ONE_MESSAGE, NO_MESSAGE
-from mq.spool.folders import Spool
 from mq.spool.message.seal import SEAL_ATTRIBUTE, Seal, published_ns, state_in
+from mq.spool.spool import Spool
 
 _AT_ONCE = 500
 """The seals of this number of files are read with the GIL released once."""

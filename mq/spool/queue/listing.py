@@ -12,9 +12,9 @@ from mq.disk.status import may_stay
 from mq.ids import id_time_ns, is_server_id, order_key, time_of_key
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, is_message_id, queue_path
-from mq.spool.folders import Spool
 from mq.spool.message.held import seal_at
 from mq.spool.message.seal import published_ns
+from mq.spool.spool import Spool
 
 ON_ITS_WAY = 3
 """How often `queues` and `delay` are looked at in turn. A receive and a redelivery may pass between

@@ -15,12 +15,12 @@ from contextlib import suppress
 from mq.lifecycle import Folder
 from mq.names import QueueName
 from mq.spool.batch_names import new_batch_name
-from mq.spool.folders import Spool
 from mq.spool.message.held import NO_FD, Lost
 from mq.spool.queue.queue_settings import QueueSettings
 from mq.spool.queue.queues import Made, mode_of_queues, name_queue
 from mq.spool.queue.settings_file import SETTINGS_FILE, synced_settings
 from mq.spool.sets import give_up_set, hold_set
+from mq.spool.spool import Spool
 
 
 class PreparedQueue:

@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 from mq.lifecycle import Folder
 from mq.names import QueueName
-from mq.spool.folders import Spool
 from mq.spool.message.held import Lost
 from mq.spool.sets import OPEN_SUFFIX, hold_set, make_set
+from mq.spool.spool import Spool
 
 PURGED_SUFFIX = ":.purged"
 

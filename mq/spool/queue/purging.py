@@ -24,12 +24,12 @@ from mq.config import PURGE_LOCK_SECONDS
 from mq.lifecycle import Folder, PurgeScope
 from mq.names import QueueName, is_message_id
 from mq.spool.disk_errors import FAULTS_OF_ONE_MESSAGE
-from mq.spool.folders import Spool
 from mq.spool.moves import OpenFolder
 from mq.spool.queue.fresh_folder import bring_back, put_in_place, strays_among
 from mq.spool.queue.hidden import hidden_names
 from mq.spool.queue.purged import OpenPart, close_part, open_part
 from mq.spool.queue.settings_file import SETTINGS_FILE, settings_lock
+from mq.spool.spool import Spool
 
 AT_ONCE = 500
 """This many renames are made in one go. No other process waits longer than they take."""

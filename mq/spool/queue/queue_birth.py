@@ -10,7 +10,7 @@ from contextlib import suppress
 from mq.disk.libc import birth_ns
 from mq.lifecycle import Folder
 from mq.names import QueueName
-from mq.spool.folders import Spool
+from mq.spool.spool import Spool
 
 MADE_ATTRIBUTE = "user.mq.made"
 """The attribute of a queue's folder that says when the queue was made, in ns since 1970, as decimal

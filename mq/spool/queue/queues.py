@@ -25,9 +25,9 @@ from mq.disk.files import HIDDEN, Files
 from mq.errors import InvalidName
 from mq.lifecycle import Folder
 from mq.names import QueueName, parse_queue_name
-from mq.spool.folders import Spool
 from mq.spool.moves import OpenFolder
 from mq.spool.queue.purged import PURGED_SUFFIX
+from mq.spool.spool import Spool
 
 DELETING_SUFFIX = ":.deleting"
 """`remove/QUEUE:.deleting` is the folder of a queue whose deletion is under way."""

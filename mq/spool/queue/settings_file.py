@@ -29,10 +29,10 @@ from mq.disk.status import may_stay
 from mq.errors import InvalidRequest
 from mq.lifecycle import Folder
 from mq.names import QueueName
-from mq.spool.folders import Spool
 from mq.spool.locks import lock_names
 from mq.spool.open_queues import OpenQueue
 from mq.spool.queue.queue_settings import NO_SETTINGS, QueueSettings, change, parse_settings
+from mq.spool.spool import Spool
 
 SETTINGS_FILE = f"{HIDDEN}settings"
 

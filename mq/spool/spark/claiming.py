@@ -13,10 +13,10 @@ from mq.errors import ClaimError
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
 from mq.spool.disk_errors import FAULTS_OF_ONE_MESSAGE
-from mq.spool.folders import Spool
 from mq.spool.message.held import Lost, set_aside
 from mq.spool.message.opening import move_held, open_held
 from mq.spool.sets import members, seal_set
+from mq.spool.spool import Spool
 
 
 class Taken(Enum):

@@ -28,7 +28,6 @@ from mq.disk.files import HIDDEN
 from mq.errors import ClaimError
 from mq.lifecycle import Folder
 from mq.names import parse_file_name
-from mq.spool.folders import Spool
 from mq.spool.message.held import Lost
 from mq.spool.rolling import to_queue
 from mq.spool.sets import give_up_set, make_set, remove_empty_set
@@ -36,6 +35,7 @@ from mq.spool.spark.claiming import Claim
 from mq.spool.spark.group_owner import NOBODY, Owner
 from mq.spool.spark.marker_files import Markers, parse_number
 from mq.spool.spark.settle import bring
+from mq.spool.spool import Spool
 
 CLAIMS = "claims"
 ARCHIVE = "archive"

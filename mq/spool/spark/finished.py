@@ -21,10 +21,10 @@ from threading import Lock
 from typing import NamedTuple
 
 from mq.lifecycle import Folder
-from mq.spool.folders import Spool
 from mq.spool.spark import claims
 from mq.spool.spark.claims import name_in_remove
 from mq.spool.spark.marker_files import parse_number
+from mq.spool.spool import Spool
 
 MAX_DONE_MESSAGES = 200_000
 """A server knows the ids of this many messages that Spark is done with, the newest ones: 20 MB."""

@@ -17,11 +17,11 @@ from contextlib import contextmanager
 from mq.disk.files import HIDDEN
 from mq.errors import ClaimError
 from mq.lifecycle import Folder
-from mq.spool.folders import Spool
 from mq.spool.message.held import Lost
 from mq.spool.sets import OPEN_SUFFIX, hold_set
 from mq.spool.spark.marker_files import parse_number
 from mq.spool.spark.staging import STAGE, make_folders
+from mq.spool.spool import Spool
 
 TXN = "txn"
 

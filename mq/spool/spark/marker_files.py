@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from mq.lifecycle import Folder
-from mq.spool.folders import Spool
+from mq.spool.spool import Spool
 
 _MAX_LOOKS = 100
 

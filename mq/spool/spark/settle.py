@@ -23,12 +23,12 @@ from mq.disk.libc import birth_ns
 from mq.disk.status import Status
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, parse_file_name, queue_path
-from mq.spool.folders import Spool
 from mq.spool.message.held import Lost, Sum, look_at, seal_at
 from mq.spool.open_queues import OpenQueue
 from mq.spool.queue.queue_birth import queue_made_ns
 from mq.spool.rolling import PlaceOf, roll_forward
 from mq.spool.sets import members, remove_empty_set
+from mq.spool.spool import Spool
 
 _LOOKS = 3
 """How often a member is tried: the message that had the same id can be gone at the next look, and

@@ -19,13 +19,13 @@ from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name
 from mq.properties import Properties
 from mq.spool.file_system import FileSystem, measure_file_system
-from mq.spool.folders import Spool
 from mq.spool.message.held import Lost
 from mq.spool.message.seal import round_up, sealing
 from mq.spool.message.trailer import pack_trailer, sealed
 from mq.spool.queue.queue_birth import queue_made_ns
 from mq.spool.queue.queues import has_queue
 from mq.spool.sets import OPEN_SUFFIX, give_up_set, make_set, seal_set
+from mq.spool.spool import Spool
 
 STAGE = "stage"
 GIVEN_UP = "spark"

@@ -30,7 +30,6 @@ from mq.disk.child_processes import done_beside, processors
 from mq.disk.files import HIDDEN
 from mq.errors import ClaimError, MQError, StoreUnavailable
 from mq.lifecycle import Folder
-from mq.spool.folders import Spool
 from mq.spool.message.held import Lost
 from mq.spool.rolling import by_stamp
 from mq.spool.sets import give_up_set, hold_set, remove_empty_set
@@ -49,6 +48,7 @@ from mq.spool.spark.jobs import (
 )
 from mq.spool.spark.settle import bring, set_aside
 from mq.spool.spark.staging import GIVEN_UP, STAGE, STAGE_KEEP_SECONDS, STAGE_LOCK_SECONDS
+from mq.spool.spool import Spool
 
 ROLLED_BESIDE_FROM = 1000
 """How many messages a set must have for other processes to help. For fewer it is not worth starting

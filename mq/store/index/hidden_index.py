@@ -21,8 +21,8 @@ import structlog
 from mq.ids import id_of_key
 from mq.lifecycle import Folder, State
 from mq.names import QueueName, parse_file_name
-from mq.spool.folders import Spool
 from mq.spool.queue.hidden import hidden_keys, list_hidden
+from mq.spool.spool import Spool
 from mq.spool.watch import Change, Watch
 from mq.store.index.hidden_window import HiddenPage, HiddenWindow
 

@@ -16,8 +16,8 @@ import structlog
 
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, is_message_id
-from mq.spool.folders import Spool
 from mq.spool.queue.listing import key_of, may_be_in
+from mq.spool.spool import Spool
 from mq.spool.watch import Change, Watch
 from mq.store.index.ready_queue import ReadyQueue
 

@@ -10,8 +10,8 @@ from mq.commit.operation import InWorker, Operation
 from mq.disk.files import Files
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, queue_path
-from mq.spool.folders import Spool
 from mq.spool.queue.listing import find_key
+from mq.spool.spool import Spool
 from mq.store.answer_memory import Share
 from mq.store.context import Workspace, no_message
 from mq.store.indexing import MAX_LISTINGS, listing

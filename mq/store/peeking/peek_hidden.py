@@ -17,8 +17,8 @@ from mq.errors import StoreUnavailable
 from mq.ids import id_of_key
 from mq.lifecycle import Folder, State
 from mq.names import MessageId, QueueName
-from mq.spool.folders import Spool
 from mq.spool.queue.listing import find_key
+from mq.spool.spool import Spool
 from mq.store.answer_memory import Share
 from mq.store.context import Workspace, no_message
 from mq.store.peeking.peek import closing_if_refused

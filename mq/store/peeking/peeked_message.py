@@ -12,11 +12,11 @@ from mq.lifecycle import Folder, State
 from mq.names import MessageId, QueueName, file_name, queue_path
 from mq.properties import NO_PROPERTIES, Properties
 from mq.spool.disk_errors import FAULTS_OF_ONE_MESSAGE
-from mq.spool.folders import Spool
 from mq.spool.message.burial import Burial, burial_in
 from mq.spool.message.held import NO_FD, Opened, look_at
 from mq.spool.message.seal import NO_LEASE, due_ns, state_in
 from mq.spool.message.trailer import read_long, split
+from mq.spool.spool import Spool
 from mq.store.answer_memory import MAX_BODIES_BYTES, Share
 
 _PLACES = (Folder.QUEUES, Folder.DELAY, Folder.QUEUES, Folder.DELAY)

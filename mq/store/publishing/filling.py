@@ -14,13 +14,13 @@ from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name
 from mq.spool.batch_names import new_batch_name
 from mq.spool.finder import Finder
-from mq.spool.folders import Spool
 from mq.spool.message.held import NO_FD, Lost
 from mq.spool.message.seal import sealing
 from mq.spool.moves import OpenFolder
 from mq.spool.open_queues import OpenQueue
 from mq.spool.rolling import Rolled, by_stamp, roll_forward
 from mq.spool.sets import give_up_set, make_set, remove_empty_set
+from mq.spool.spool import Spool
 from mq.store.context import Workspace, no_queue
 from mq.store.publishing.own_id import deliver_leftover
 from mq.store.publishing.publish import (

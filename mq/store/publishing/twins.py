@@ -17,7 +17,6 @@ from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, dead_letter_queue, file_name
 from mq.spool.disk_errors import NO_MESSAGE
 from mq.spool.finder import Finder, queue_of_path
-from mq.spool.folders import Spool
 from mq.spool.locks import lock_names
 from mq.spool.message.held import Held, Lost, Sum, fails_its_seal, may_be_message, seal_at, seal_of
 from mq.spool.message.in_use import try_locks
@@ -25,6 +24,7 @@ from mq.spool.queue.queue_birth import queue_made_ns
 from mq.spool.root_format import FORMAT_FILE
 from mq.spool.sets import hold_set
 from mq.spool.spark.claims import ARCHIVE
+from mq.spool.spool import Spool
 from mq.store.context import Workspace
 from mq.store.publishing.publish import Draft
 

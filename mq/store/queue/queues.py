@@ -17,10 +17,10 @@ from mq.config import SECOND_NS
 from mq.errors import QueueNotFound, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import QueueName, is_queue_name
-from mq.spool.folders import Spool
 from mq.spool.queue import queues
 from mq.spool.queue.prepared import PreparedQueue
 from mq.spool.queue.queue_settings import NO_SETTINGS, QueueSettings
+from mq.spool.spool import Spool
 from mq.store.context import Workspace, no_queue, not_there
 from mq.store.indexing import load_index
 from mq.store.patience import Patience, with_queues

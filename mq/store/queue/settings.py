@@ -11,10 +11,10 @@ from mq.config import SECOND_NS
 from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import QueueName
-from mq.spool.folders import Spool
 from mq.spool.queue import settings_file
 from mq.spool.queue.queue_settings import NO_SETTINGS, DeadLetterRule, QueueSettings
 from mq.spool.queue.settings_file import SETTINGS_FILE
+from mq.spool.spool import Spool
 from mq.store.context import Workspace, no_queue
 
 NO_CHANGES: Mapping[str, str] = {}

@@ -17,7 +17,6 @@ from mq.disk.files import Files
 from mq.lifecycle import Folder
 from mq.names import MessageId, file_name
 from mq.properties import NO_PROPERTIES
-from mq.spool.folders import Spool
 from mq.spool.message.burial import burial_in
 from mq.spool.message.checksum import measure
 from mq.spool.message.held import NO_FD, Held, Lost, hold, read_content, set_aside
@@ -31,6 +30,7 @@ from mq.spool.message.seal import (
     round_up,
 )
 from mq.spool.message.trailer import read_at_once, read_long
+from mq.spool.spool import Spool
 from mq.spool.trouble import find_moved_folder
 from mq.store.context import Workspace
 from mq.store.place import Place

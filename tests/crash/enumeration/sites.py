@@ -20,9 +20,10 @@ from mq.disk import calls, file_work, files
 from mq.disk.calls import Chain, _make_calls
 from mq.disk.file_work import FileCalls
 from mq.disk.files import Files
-from mq.spool import folders, locks, moves, open_queues, rolling, sets, sweep
+from mq.spool import locks, moves, open_queues, rolling, sets, sweep
 from mq.spool.message import held, in_use, opening
 from mq.spool.spark import settle
+from mq.spool.spool import Spool
 from mq.store import context, holding, indexing
 from mq.store.publishing import filling, publish, twins
 from mq.store.receiving import lease, taking
@@ -95,10 +96,10 @@ PASSED_OVER = frozenset({
     name_of(calls._run_in_python),
     name_of(calls.run),
     name_of(calls.run_one),
-    name_of(folders.Spool.move),
-    name_of(folders.Spool.move_aside),
-    name_of(folders.Spool.link),
-    name_of(folders.Spool.rename_within),
+    name_of(Spool.move),
+    name_of(Spool.move_aside),
+    name_of(Spool.link),
+    name_of(Spool.rename_within),
     name_of(file_work.do_together),
     name_of(file_work.make_calls),
     name_of(locks.lock_names),

@@ -16,7 +16,7 @@ from aiohttp import web
 
 from mq.config import SWEEP_SECONDS, ServerConfig
 from mq.disk.files import Files
-from mq.spool.folders import Spool
+from mq.spool.spool import Spool
 from mq.store.opening import open_store
 from mq.web.quick import make_http
 from tests.crash.faults.ledger import FaultLedger

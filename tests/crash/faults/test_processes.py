@@ -13,8 +13,8 @@ import pytest
 
 from mq.config import MoverConfig, ReaperConfig
 from mq.disk.files import Files
-from mq.spool.folders import Spool
 from mq.spool.root import open_root
+from mq.spool.spool import Spool
 from mq.spool.sweep import Sweeper
 from mq_mover.mover import Mover
 from mq_reaper.reaper import Reaper

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from mq.disk.files import Files
 from mq.errors import ClaimError
-from mq.spool.folders import Spool
 from mq.spool.spark.claims import Group
 from mq.spool.spark.group_owner import Owner
 from mq.spool.spark.jobs import numbers_below, winners_of
 from mq.spool.spark.marker_files import parse_number
+from mq.spool.spool import Spool
 from tests.crash.fuzz import grammar as right
 from tests.crash.fuzz.drawing import lines_of, nearly
 from tests.crash.fuzz.judging import Grammar, is_taken, judge_examples, judge_for

@@ -16,9 +16,9 @@ from mq.errors import LeaseMismatch, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
 from mq.spool.file_system import file_system_kind
-from mq.spool.folders import Spool
 from mq.spool.message.held import Held, hold
 from mq.spool.queue.queues import begin_deletion
+from mq.spool.spool import Spool
 from tests.support.faults import MortalFiles, WatchedFiles
 from tests.support.messages import names_in, read_seal
 from tests.support.visitors import LARGE, ORDERS, SMALL, send

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from mq.disk.files import Files
-from mq.spool.folders import Spool
+from mq.spool.spool import Spool
 from pyspark_mq.by_url.intake import Intake
 from pyspark_mq.by_url.staging import open_staging
 from tests.support.url_site import UrlSite

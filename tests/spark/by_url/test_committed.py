@@ -11,8 +11,8 @@ from mq.client.messages import Body
 from mq.config import KIB
 from mq.disk.files import Files
 from mq.names import QueueName
-from mq.spool.folders import Spool
 from mq.spool.message.seal import TYPE_ATTRIBUTE
+from mq.spool.spool import Spool
 from pyspark_mq.by_url.committed import delayed_messages, read_committed, ready_messages
 from pyspark_mq.by_url.staging import open_staging, prepare_staging
 from tests.support.messages import seal_of, stamp, write_message

@@ -12,9 +12,9 @@ from mq.client import NewMessage, NoAnswer
 from mq.disk.files import Files
 from mq.lifecycle import Actor
 from mq.names import QueueName
-from mq.spool.folders import Spool
 from mq.spool.root import visit_root
 from mq.spool.spark.staging import Attempt, StagedMessage
+from mq.spool.spool import Spool
 from pyspark_mq.by_url.forward import Forwarder, NotForwarded
 from pyspark_mq.by_url.servers import ServerChoice
 from pyspark_mq.by_url.staging import make_staged_queue

@@ -15,8 +15,8 @@ from mq.client import NoAnswer, QueueNotFound, Unavailable
 from mq.disk.files import Files
 from mq.lifecycle import Folder
 from mq.names import MessageId
-from mq.spool.folders import Spool
 from mq.spool.message.seal import TYPE_ATTRIBUTE
+from mq.spool.spool import Spool
 from pyspark_mq.by_url.intake import Intake
 from tests.support.faults import WatchedFiles
 from tests.support.messages import read_seal

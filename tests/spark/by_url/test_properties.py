@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mq.spool.folders import Spool
+from mq.spool.spool import Spool
 from pyspark_mq.by_url.forward import Forwarder, NotForwarded
 from pyspark_mq.by_url.servers import ServerChoice
 from tests.support.messages import sealed_with, write_message

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mq.names import MessageId, QueueName
-from mq.spool.folders import Spool
+from mq.spool.spool import Spool
 from pyspark_mq.reading.backlog import Backlog
 from tests.support.messages import write_message
 

@@ -10,8 +10,8 @@ from pyspark.sql.datasource import InputPartition
 
 from mq.disk.files import Files
 from mq.lifecycle import Actor, Folder
-from mq.spool.folders import Spool
 from mq.spool.root import visit_root
+from mq.spool.spool import Spool
 from pyspark_mq.options.options import BATCH_READ, Options, parse_options
 from pyspark_mq.reading.batch_read import BatchReader, find_messages
 from tests.support.lone_root import Root

@@ -10,8 +10,8 @@ import pytest
 
 from mq.disk import calls
 from mq.disk.files import Files
-from mq.spool.folders import Spool
 from mq.spool.root import open_root
+from mq.spool.spool import Spool
 
 
 @pytest.fixture(params=["native", "python"])

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mq.spool.folders import Spool
 from mq.spool.message.seal import SEAL_ATTRIBUTE
+from mq.spool.spool import Spool
 from mq.spool.sweep import Sweeper, Swept
 from tests.support.faults import OldFiles, WatchedFiles
 from tests.support.messages import names_in, seal_of, write_message

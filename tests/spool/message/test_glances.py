@@ -10,12 +10,12 @@ import pytest
 from mq.config import SMALL_BODY_BYTES
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
-from mq.spool.folders import Spool
 from mq.spool.message.burial import DEAD_ATTRIBUTE
 from mq.spool.message.glances import Glance, glance_at_ready
 from mq.spool.message.seal import SEAL_ATTRIBUTE
 from mq.spool.message.trailer import pack_trailer, sealed
 from mq.spool.queue.queues import make_queue
+from mq.spool.spool import Spool
 from tests.support.descriptors import open_files
 from tests.support.users import NOBODY, needs_root
 

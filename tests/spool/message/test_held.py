@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mq.lifecycle import Folder
-from mq.spool.folders import Spool
 from mq.spool.message.held import Held, Lost, fails_its_seal, hold, read_content, set_aside
 from mq.spool.message.seal import Leases, Seal, due_ns, is_due, lease_in, pack_new, round_up
+from mq.spool.spool import Spool
 from tests.support.faults import WatchedFiles
 from tests.support.messages import DAY_NS, SECOND_NS, names_in, seal_of, stamp, write_message
 

@@ -12,10 +12,10 @@ import pytest
 from mq.disk.calls import run_one
 from mq.disk.file_work import do_together
 from mq.lifecycle import Folder
-from mq.spool.folders import Spool
 from mq.spool.message.held import Lost, hold_in
 from mq.spool.message.opening import OpenedMessage, Read, open_held, opened_by, reading
 from mq.spool.message.trailer import Content
+from mq.spool.spool import Spool
 from tests.support.descriptors import open_descriptors
 from tests.support.faults import WatchedFiles
 from tests.support.messages import seal_of, write_message

@@ -14,8 +14,8 @@ import pytest
 
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
-from mq.spool.folders import Spool
 from mq.spool.message.held import Held, hold
+from mq.spool.spool import Spool
 from mq.spool.sweep import Sweeper
 from mq.store.removing.remove import move_on
 from mq.store.store import Store

@@ -9,8 +9,8 @@ import pytest
 
 from mq.disk.files import Files
 from mq.lifecycle import Folder
-from mq.spool.folders import Spool
 from mq.spool.message.held import Held, hold, set_aside
+from mq.spool.spool import Spool
 from mq.spool.sweep import Sweeper, Swept
 from tests.support.faults import WatchedFiles
 from tests.support.messages import names_in, seal_of, write_message

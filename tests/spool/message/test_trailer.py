@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from mq.errors import InvalidRequest, PropertiesTooLarge
 from mq.lifecycle import Folder
 from mq.properties import MAX_STORED_PROPERTIES_BYTES
-from mq.spool.folders import Spool
 from mq.spool.message.held import Held, fails_its_seal, hold, read_content
 from mq.spool.message.seal import Seal
 from mq.spool.message.trailer import (
@@ -26,6 +25,7 @@ from mq.spool.message.trailer import (
     split,
     unpack_trailer,
 )
+from mq.spool.spool import Spool
 from tests.support.faults import WatchedFiles
 from tests.support.messages import sealed_with, write_message
 

@@ -14,12 +14,12 @@ import pytest
 from mq.config import ReaperConfig
 from mq.disk.files import Files
 from mq.lifecycle import PurgeScope
-from mq.spool.folders import Spool
 from mq.spool.queue import fresh_folder, purging
 from mq.spool.queue.purging import Purge
 from mq.spool.queue.queues import begin_deletion, finish_deletion
 from mq.spool.queue.settings_file import change_settings, settings_in, settings_lock
 from mq.spool.root import open_root
+from mq.spool.spool import Spool
 from mq_reaper.reaper import Reaper
 from tests.support.faults import OldFiles, PlainFiles, WatchedFiles
 from tests.support.messages import names_in, write_message

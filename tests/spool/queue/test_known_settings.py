@@ -12,7 +12,6 @@ import pytest
 
 from mq.disk.status import SAME_TICK_NS
 from mq.names import QueueName
-from mq.spool.folders import Spool
 from mq.spool.queue import known_settings
 from mq.spool.queue.known_settings import KnownSettings
 from mq.spool.queue.queue_settings import NO_SETTINGS, QueueSettings
@@ -23,6 +22,7 @@ from mq.spool.queue.settings_file import (
     change_settings,
     read_settings,
 )
+from mq.spool.spool import Spool
 from tests.support.faults import WatchedFiles
 
 ORDERS = QueueName("orders")

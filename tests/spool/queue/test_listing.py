@@ -13,9 +13,9 @@ import pytest
 from mq.disk.status import SAME_TICK_NS
 from mq.ids import id_of_key, order_key
 from mq.names import MessageId, QueueName
-from mq.spool.folders import Spool
 from mq.spool.queue import listing
 from mq.spool.queue.listing import find_key, list_queue
+from mq.spool.spool import Spool
 from tests.support.messages import seal_of, write_message
 
 ORDERS, OWN = QueueName("orders"), MessageId("own-1")

@@ -13,12 +13,12 @@ import pytest
 
 from mq.lifecycle import Folder
 from mq.names import QueueName
-from mq.spool.folders import Spool
 from mq.spool.queue import queues
 from mq.spool.queue.prepared import PreparedQueue
 from mq.spool.queue.queue_settings import QueueSettings
 from mq.spool.queue.queues import Made, has_queue
 from mq.spool.queue.settings_file import settings_in
+from mq.spool.spool import Spool
 from mq.spool.sweep import Sweeper
 from tests.support.descriptors import open_descriptors
 from tests.support.faults import MortalFiles, WatchedFiles

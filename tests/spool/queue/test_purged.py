@@ -7,9 +7,9 @@ import os
 
 from mq.lifecycle import Folder
 from mq.names import QueueName
-from mq.spool.folders import Spool
 from mq.spool.queue.purged import close_abandoned, close_part, open_part
 from mq.spool.queue.queues import begin_deletion, finish_deletion, make_queue
+from mq.spool.spool import Spool
 from mq.spool.sweep import Sweeper
 from tests.support.faults import WatchedFiles
 from tests.support.messages import names_in

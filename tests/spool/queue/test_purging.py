@@ -15,12 +15,12 @@ from mq.config import ReaperConfig
 from mq.disk.files import Files
 from mq.lifecycle import PurgeScope
 from mq.names import QueueName
-from mq.spool.folders import Spool
 from mq.spool.queue import purging
 from mq.spool.queue.purged import close_abandoned, open_part
 from mq.spool.queue.purging import Purge
 from mq.spool.queue.queues import begin_deletion, finish_deletion
 from mq.spool.root import open_root
+from mq.spool.spool import Spool
 from mq_reaper.reaper import Reaper
 from tests.support.faults import OldFiles, WatchedFiles
 from tests.support.messages import names_in, write_message

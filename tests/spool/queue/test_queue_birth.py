@@ -12,13 +12,13 @@ import pytest
 from mq.disk.files import Files
 from mq.lifecycle import Actor
 from mq.names import MessageId
-from mq.spool.folders import Spool
 from mq.spool.queue import purging
 from mq.spool.queue.queue_birth import MADE_ATTRIBUTE, queue_made_ns
 from mq.spool.queue.queues import begin_deletion, finish_deletion
 from mq.spool.root import open_root, visit_root
 from mq.spool.spark.claiming import Taken
 from mq.spool.spark.claims import Group
+from mq.spool.spool import Spool
 from tests.support.faults import WatchedFiles
 from tests.support.messages import names_in
 from tests.support.purges import MESSAGES, ORDERS, fill, purge

@@ -14,7 +14,6 @@ import pytest
 from mq.disk.files import Files
 from mq.lifecycle import Folder
 from mq.names import QueueName
-from mq.spool.folders import Spool
 from mq.spool.queue.queues import (
     Made,
     begin_deletion,
@@ -23,6 +22,7 @@ from mq.spool.queue.queues import (
     make_queue,
     unfinished_deletions,
 )
+from mq.spool.spool import Spool
 from tests.support.faults import WatchedFiles
 from tests.support.messages import names_in, write_message
 

@@ -15,7 +15,6 @@ import pytest
 from mq.disk.status import SAME_TICK_NS
 from mq.errors import InvalidRequest
 from mq.names import QueueName
-from mq.spool.folders import Spool
 from mq.spool.queue import settings_file
 from mq.spool.queue.queue_settings import QueueSettings
 from mq.spool.queue.settings_file import (
@@ -24,6 +23,7 @@ from mq.spool.queue.settings_file import (
     settings_in,
     settings_lock,
 )
+from mq.spool.spool import Spool
 from mq.spool.sweep import Sweeper
 from tests.support.faults import MortalFiles, WatchedFiles
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mq.disk.files import Files
-from mq.spool.folders import Spool
+from mq.spool.spool import Spool
 from tests.support.spark_files import HookedFiles, visit_new_root
 
 

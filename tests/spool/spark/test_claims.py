@@ -12,12 +12,12 @@ import pytest
 from mq.errors import ClaimError
 from mq.lifecycle import Folder
 from mq.names import MessageId
-from mq.spool.folders import Spool
 from mq.spool.message.held import Held, hold
 from mq.spool.spark.claiming import Claim, Taken
 from mq.spool.spark.claims import Group
 from mq.spool.spark.finished import DoneBatches
 from mq.spool.spark.group_owner import Owner
+from mq.spool.spool import Spool
 from tests.support.messages import new_id, seal_of, write_message
 from tests.support.stores import ORDERS
 

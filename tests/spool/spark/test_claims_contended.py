@@ -14,10 +14,10 @@ from mq.disk.files import Files
 from mq.errors import ClaimError
 from mq.lifecycle import Actor
 from mq.names import MessageId, QueueName
-from mq.spool.folders import Spool
 from mq.spool.root import visit_root
 from mq.spool.spark.claiming import Claim, Taken
 from mq.spool.spark.claims import Group
+from mq.spool.spool import Spool
 from tests.support.faults import WatchedFiles
 from tests.support.messages import names_in, new_id, seal_of, write_message
 from tests.support.spark_files import HookedFiles, make_again

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from mq.disk.files import Files
-from mq.spool.folders import Spool
 from mq.spool.root import open_root
 from mq.spool.spark.finished import DoneBatches
+from mq.spool.spool import Spool
 
 
 @pytest.fixture

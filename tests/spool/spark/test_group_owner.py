@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from mq.errors import ClaimError
-from mq.spool.folders import Spool
 from mq.spool.spark.claims import Group
 from mq.spool.spark.group_owner import NOBODY, UNNAMED, Owner
+from mq.spool.spool import Spool
 
 
 @pytest.fixture

@@ -16,12 +16,12 @@ from mq.disk.calls import CHAINS_AT_ONCE
 from mq.disk.files import Files
 from mq.names import MessageId
 from mq.spool.finder import Finder
-from mq.spool.folders import Spool
 from mq.spool.queue.queue_birth import MADE_ATTRIBUTE
 from mq.spool.spark.claims import Group
 from mq.spool.spark.finished import DoneBatches
 from mq.spool.spark.staging import Attempt, StagedMessage
 from mq.spool.spark.transactions import commit
+from mq.spool.spool import Spool
 from tests.support.faults import raising
 from tests.support.messages import names_in, seal_of, write_message
 from tests.support.spark_files import bodies, make_again, stage

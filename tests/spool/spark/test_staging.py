@@ -9,10 +9,10 @@ import pytest
 
 from mq.errors import ClaimError, InvalidRequest, QueueNotFound
 from mq.names import MessageId, QueueName
-from mq.spool.folders import Spool
 from mq.spool.spark.jobs import remove_batch
 from mq.spool.spark.staging import Attempt, StagedMessage
 from mq.spool.spark.transactions import commit, give_up_batch
+from mq.spool.spool import Spool
 from tests.support.faults import WatchedFiles
 from tests.support.spark_files import visit_new_root
 from tests.support.stores import ORDERS

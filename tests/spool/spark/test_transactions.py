@@ -10,11 +10,11 @@ import pytest
 
 from mq.lifecycle import Folder
 from mq.names import MessageId
-from mq.spool.folders import Spool
 from mq.spool.sets import hold_set
 from mq.spool.spark.jobs import is_committed, last_committed
 from mq.spool.spark.staging import STAGE_KEEP_SECONDS, Attempt, StagedMessage
 from mq.spool.spark.transactions import commit, finish
+from mq.spool.spool import Spool
 from tests.support.faults import CountedFiles
 from tests.support.messages import SECOND_NS, read_seal, seal_of, write_message
 from tests.support.spark_files import Cut, bodies, dies, sweep

@@ -10,10 +10,10 @@ import pytest
 
 from mq.lifecycle import Actor
 from mq.names import MessageId, QueueName
-from mq.spool.folders import Spool
 from mq.spool.root import visit_root
 from mq.spool.spark.staging import Attempt, StagedMessage
 from mq.spool.spark.transactions import commit
+from mq.spool.spool import Spool
 from mq.spool.sweep import Sweeper
 from tests.support.faults import WatchedFiles, raising
 from tests.support.messages import names_in, seal_of, write_message

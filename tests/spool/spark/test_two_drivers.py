@@ -10,9 +10,9 @@ import pytest
 from mq.disk.files import Files
 from mq.errors import ClaimError
 from mq.lifecycle import Actor
-from mq.spool.folders import Spool
 from mq.spool.root import visit_root
 from mq.spool.spark.claims import Group
+from mq.spool.spool import Spool
 
 
 class InterruptedFiles(Files):

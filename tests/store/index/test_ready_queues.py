@@ -18,9 +18,9 @@ from mq.config import ServerConfig
 from mq.disk.files import Files
 from mq.ids import order_key
 from mq.names import QueueName
-from mq.spool.folders import Spool
 from mq.spool.queue.listing import Listing
 from mq.spool.root import open_root
+from mq.spool.spool import Spool
 from mq.store.context import Workspace
 from tests.support.counted import counted_calls
 from tests.support.faults import raising

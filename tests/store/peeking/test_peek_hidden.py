@@ -20,8 +20,8 @@ from mq.disk.files import Files
 from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder, State
 from mq.names import MessageId, file_name
-from mq.spool.folders import Spool
 from mq.spool.queue import hidden
+from mq.spool.spool import Spool
 from mq.store.index import hidden_index
 from mq.store.peeking import peek_hidden
 from mq.store.store import Store

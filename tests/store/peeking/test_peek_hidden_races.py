@@ -12,9 +12,9 @@ import pytest
 
 from mq.lifecycle import State
 from mq.names import MessageId, QueueName, file_name
-from mq.spool.folders import Spool
 from mq.spool.message.seal import SEAL_ATTRIBUTE
 from mq.spool.queue.hidden import HiddenKey, HiddenListing, hidden_keys, list_hidden
+from mq.spool.spool import Spool
 from mq.store.index import hidden_index
 from mq.store.index.hidden_window import HiddenPage
 from mq.store.store import Store

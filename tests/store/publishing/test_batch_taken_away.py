@@ -13,9 +13,9 @@ import pytest
 from mq.ctl.ways.by_root import RootAccess
 from mq.errors import QueueNotFound, StoreUnavailable
 from mq.lifecycle import Actor, Folder
-from mq.spool.folders import Spool
 from mq.spool.queue.queues import begin_deletion, finish_deletion, make_queue
 from mq.spool.root import visit_root
+from mq.spool.spool import Spool
 from mq.spool.sweep import Sweeper
 from tests.support.faults import CHANGES, FarFiles, OldFiles, WatchedFiles
 from tests.support.messages import names_in

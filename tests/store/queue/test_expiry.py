@@ -16,9 +16,9 @@ from mq.disk.files import Files
 from mq.errors import MessageNotFound, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
-from mq.spool.folders import Spool
 from mq.spool.message.held import Held, hold_in
 from mq.spool.queue.settings_file import change_settings
+from mq.spool.spool import Spool
 from mq.store import by_id
 from mq.store.context import Workspace
 from mq.store.publishing.publish import publish

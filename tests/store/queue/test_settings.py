@@ -16,8 +16,8 @@ from mq.config import ServerConfig
 from mq.disk.files import Files
 from mq.errors import InvalidRequest, QueueNotFound, StoreUnavailable
 from mq.names import QueueName
-from mq.spool.folders import Spool
 from mq.spool.queue.queues import begin_deletion, finish_deletion
+from mq.spool.spool import Spool
 from mq.spool.sweep import Sweeper
 from mq.store.context import Workspace
 from mq.store.queue.queues import create_queue
