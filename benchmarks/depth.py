@@ -37,8 +37,8 @@ from mq.lifecycle import Folder
 from mq.names import QueueName
 from mq.spool.queue.queues import make_queue
 from mq.spool.root import open_root
-from mq.store.context import Workspace
 from mq.store.publishing.publish import Draft, publish
+from mq.store.shared_state import Workspace
 
 _SHALLOW = 1000
 _BODY = b"x" * 100

@@ -37,8 +37,8 @@ from mq.lifecycle import Folder
 from mq.names import QueueName, is_fifo
 from mq.spool.queue.queues import make_queue
 from mq.spool.root import open_root
-from mq.store.context import Workspace
 from mq.store.publishing.publish import Draft, publish
+from mq.store.shared_state import Workspace
 from mq_sqs.messages.packing import kept_texts, trailer_of
 from mq_sqs.messages.properties import DEDUPLICATION_ID, GROUP_ID
 

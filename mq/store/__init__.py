@@ -1,7 +1,7 @@
 """The queues of one root, between files and HTTP: what a request does to messages.
 
-    a server's store        `opening`, `store`; `context`: what its operations share; `maintenance`,
-                            `health`, `free_space`, `probe`, `background`
+    a server's store        `opening`, `store`; `shared_state` of its operations;
+                            `maintenance`, `health`, `free_space`, `probe`, `background`
     publish                 `publishing`; `bodies`: large ones, up and down
     receive                 `receiving`
     by id                   `by_id`, `visibility`, `release`; `place`: where a message is

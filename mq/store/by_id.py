@@ -15,7 +15,6 @@ from mq.spool.finder import sealed_batches
 from mq.spool.message.held import Held, Lost, hold_in
 from mq.spool.message.opening import OpenedMessage
 from mq.spool.message.seal import NO_LEASE
-from mq.store.context import Workspace, no_message, refuse_fifo
 from mq.store.holding import once_unlocked
 from mq.store.patience import with_message
 from mq.store.place import Place, place_in
@@ -26,6 +25,7 @@ from mq.store.receiving.put_back import give_back
 from mq.store.receiving.receive import check_bodies, taken_from
 from mq.store.receiving.received_message import Received
 from mq.store.release import end_lease, release_held
+from mq.store.shared_state import Workspace, no_message, refuse_fifo
 
 _ORDER = (Folder.DELAY, Folder.QUEUES, Folder.NEW, *(Folder.QUEUES, Folder.DELAY) * 2)
 """Leased messages are the common case. The places behind `new` are looked at again after it, and

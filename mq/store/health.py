@@ -18,10 +18,10 @@ from mq.metrics.histogram import CommitStats
 from mq.names import QueueName
 from mq.spool.root import root_id
 from mq.spool.trouble import find_moved_folder, find_trouble
-from mq.store.context import Workspace
 from mq.store.counts import OperationCounts
 from mq.store.probe import probe
 from mq.store.receiving.waiting import Waiters
+from mq.store.shared_state import Workspace
 from mq.store.survey import Survey, Surveyor, known_ready
 
 log = structlog.get_logger(__name__)

@@ -9,8 +9,8 @@ from mq.commit.operation import Operation
 from mq.disk.file_work import FileWork
 from mq.errors import QueueLocked
 from mq.names import QueueName
-from mq.store.context import Workspace
 from mq.store.patience import Patience, with_queue
+from mq.store.shared_state import Workspace
 
 T = TypeVar("T")
 

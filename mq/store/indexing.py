@@ -8,9 +8,9 @@ from mq.commit.operation import InWorker, Operation, Shared
 from mq.errors import StoreUnavailable
 from mq.names import QueueName
 from mq.spool.queue.listing import Listing, list_queue
-from mq.store.context import Workspace
 from mq.store.holding import hold
 from mq.store.index.ready_queue import ReadyQueue
+from mq.store.shared_state import Workspace
 
 MAX_LISTINGS = 4
 """How many times a queue is listed for one operation: it may be deleted and made again."""

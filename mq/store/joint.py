@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 from mq.commit.committer import Committer
 from mq.commit.operation import Done, Operation, Submitted, tell
 from mq.names import QueueName
-from mq.store.context import Workspace
+from mq.store.shared_state import Workspace
 
 T = TypeVar("T")
 

@@ -16,10 +16,10 @@ from mq.config import RELIST_WAITING_SECONDS, SWEEP_SECONDS
 from mq.errors import QueueNotFound, StoreUnavailable
 from mq.names import QueueName
 from mq.spool.sweep import Sweeper
-from mq.store.context import Workspace
 from mq.store.counts import OperationCounts
 from mq.store.indexing import relist
 from mq.store.queue.expiry import expire, queues_to_expire
+from mq.store.shared_state import Workspace
 from mq.store.store import Store
 
 HINDERED_SWEEP_SECONDS = 1.0

@@ -33,9 +33,9 @@ from mq.spool.root import open_root
 from mq.spool.spool import Spool
 from mq.spool.sweep import Sweeper
 from mq.store.background import running
-from mq.store.context import Workspace
 from mq.store.counts import OperationCounts
 from mq.store.maintenance import looks, sweep, sweep_forever
+from mq.store.shared_state import Workspace
 from mq.store.store import Store
 
 log = structlog.get_logger(__name__)

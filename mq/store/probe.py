@@ -8,7 +8,7 @@ from mq.commit.barrier import Unsynced
 from mq.commit.operation import Operation
 from mq.lifecycle import Folder
 from mq.spool.root import PROBE_PREFIX
-from mq.store.context import Workspace
+from mq.store.shared_state import Workspace
 
 
 def probe(work: Workspace) -> Operation[None]:

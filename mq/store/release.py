@@ -7,9 +7,9 @@ from mq.names import MessageId, QueueName
 from mq.spool.message.held import Held
 from mq.spool.message.seal import NO_LEASE, Seal, round_up
 from mq.spool.redelivery import comes_back, lives_on, redeliver
-from mq.store.context import Workspace
 from mq.store.place import Place
 from mq.store.queue.settings import dead_letter_rule
+from mq.store.shared_state import Workspace
 
 
 def end_lease(work: Workspace, held: Held) -> None:

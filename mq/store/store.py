@@ -21,7 +21,6 @@ from mq.spool.queue.queue_settings import QueueSettings
 from mq.store import bodies, by_id, visibility
 from mq.store.answer_memory import AnswerMemory, Share
 from mq.store.background import Background
-from mq.store.context import Workspace
 from mq.store.health import StoreHealth
 from mq.store.joint import ForAll, JointOperation
 from mq.store.moving import move_many
@@ -40,6 +39,7 @@ from mq.store.receiving.received_message import Received
 from mq.store.receiving.receives import LongPoll, Receives
 from mq.store.removing.joint_removals import JointRemovals
 from mq.store.removing.remove_many import removal, remove_many
+from mq.store.shared_state import Workspace
 
 T = TypeVar("T")
 

@@ -15,9 +15,9 @@ from mq.spool.disk_errors import FAULTS_OF_ONE_QUEUE
 from mq.spool.message.seal import due_ns, is_due
 from mq.spool.queue.listing import LAST_UNREADABLE, UNREADABLE_NS, list_queue, oldest_ns
 from mq.spool.spool import Spool
-from mq.store.context import Workspace
 from mq.store.hidden_counts import is_leased
 from mq.store.index.ready_queue import ReadyQueue
+from mq.store.shared_state import Workspace
 
 SURVEY_PAUSE_FACTOR = 20
 """A survey that took T is not repeated within this many times T, however often metrics are asked

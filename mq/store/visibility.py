@@ -12,10 +12,10 @@ from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name
 from mq.spool.message.held import Held, Lost, hold_in
 from mq.spool.message.seal import due_ns, is_due, round_up
-from mq.store.context import Workspace
 from mq.store.holding import hold
 from mq.store.patience import with_message
 from mq.store.release import redeliver_now
+from mq.store.shared_state import Workspace
 
 
 def change_visibility(

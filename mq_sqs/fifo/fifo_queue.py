@@ -17,8 +17,8 @@ from mq.config import DEDUPLICATION_SECONDS, SECOND_NS
 from mq.ids import id_of_key
 from mq.names import MessageId, QueueName
 from mq.spool.queue.queue_settings import QueueSettings
-from mq.store.context import Workspace
 from mq.store.index.ready_queue import ReadyQueue
+from mq.store.shared_state import Workspace
 from mq_sqs.fifo.deduplication import Deduplication, DeduplicationScope
 from mq_sqs.fifo.elsewhere import SentAsk
 from mq_sqs.fifo.groups import Groups, Hiding

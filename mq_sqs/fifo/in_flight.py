@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from mq.commit.operation import InWorker, Operation
 from mq.errors import MQError
 from mq.names import QueueName
-from mq.store.context import Workspace
+from mq.store.shared_state import Workspace
 from mq_sqs.fifo.fifo_queue import FifoQueue, FifoQueues
 from mq_sqs.fifo.loading import list_hidden, name_in_delay
 from mq_sqs.fifo.using import look_again, look_at_overdue

@@ -16,10 +16,10 @@ from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, is_fifo, queue_path
 from mq.spool.message.burial import burial_of
 from mq.spool.message.held import look_at
-from mq.store.context import Workspace
 from mq.store.indexing import MAX_LISTINGS, being_made_again
 from mq.store.moving.move import Moving, count_moved, prepare_move, try_move, unsynced_move
 from mq.store.moving.redrive import Redriven
+from mq.store.shared_state import Workspace
 from mq_sqs.fifo.fifo_queue import FifoQueue, FifoQueues
 from mq_sqs.fifo.using import use
 

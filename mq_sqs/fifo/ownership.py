@@ -12,7 +12,7 @@ from mq.disk.files import Files
 from mq.errors import StoreUnavailable
 from mq.spool.root_format import FORMAT_FILE
 from mq.spool.trouble import is_at
-from mq.store.context import Workspace
+from mq.store.shared_state import Workspace
 
 _OFFSET = 1 << 62
 """Beyond the bytes that are locks of ids (`mq.store.publishing.twins`)."""

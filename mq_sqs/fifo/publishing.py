@@ -24,10 +24,10 @@ from mq.errors import StoreUnavailable
 from mq.ids import Position
 from mq.lifecycle import Folder
 from mq.names import QueueName, file_name
-from mq.store.context import Workspace
 from mq.store.holding import hold
 from mq.store.publishing.delivering import Linked, deliver_all, deliver_once_unlocked
 from mq.store.publishing.publish import LINKED_IN_NEW, Draft, Published, linking, visible_from
+from mq.store.shared_state import Workspace
 from mq_sqs.fifo.fifo_queue import FifoQueue, FifoQueues
 
 _LATE_NS = SECOND_NS

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from mq.commit.operation import Operation
 from mq.errors import LeaseMismatch, MessageNotFound, MQError
 from mq.names import MessageId, QueueName
-from mq.store.context import Workspace
 from mq.store.removing.remove_many import remove_many
 from mq.store.removing.remove_under_lease import remove_leased
+from mq.store.shared_state import Workspace
 from mq.store.visibility import change_visibility
 from mq_sqs.fifo.fifo_queue import FifoQueues
 from mq_sqs.fifo.using import look_again, use, wake

@@ -10,7 +10,6 @@ from mq.ids import id_of_key
 from mq.names import MessageId, QueueName
 from mq.spool.message.held import Lost
 from mq.store.answer_memory import AnswerRoom
-from mq.store.context import Workspace
 from mq.store.indexing import MAX_LISTINGS, listing
 from mq.store.queue.expiry import expire_some, expiring
 from mq.store.queue.settings import visibility_ns
@@ -19,6 +18,7 @@ from mq.store.receiving.put_back import give_back
 from mq.store.receiving.receive import ReceivedOrBusy, check_bodies, close_all, taken_from
 from mq.store.receiving.received_message import Received
 from mq.store.receiving.taking import Taker
+from mq.store.shared_state import Workspace
 from mq_sqs.fifo.fifo_queue import FifoQueue, FifoQueues
 from mq_sqs.fifo.using import look_again, look_at_overdue, use
 

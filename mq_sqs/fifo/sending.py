@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 from mq.commit.operation import Operation, Pause, Together
 from mq.errors import StoreUnavailable
 from mq.names import QueueName
-from mq.store.context import Workspace
 from mq.store.indexing import find_space
 from mq.store.publishing.publish import Published
+from mq.store.shared_state import Workspace
 from mq_sqs.fifo.fifo_queue import FifoQueue, FifoQueues
 from mq_sqs.fifo.publishing import (
     Destination,

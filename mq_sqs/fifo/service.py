@@ -16,11 +16,11 @@ from mq.config import SECOND_NS, SWEEP_SECONDS
 from mq.errors import InvalidRequest, MQError, StoreUnavailable
 from mq.names import MessageId, QueueName
 from mq.store.answer_memory import Share
-from mq.store.context import Workspace
 from mq.store.moving.redrive import Redriven
 from mq.store.publishing.publish import Published
 from mq.store.receiving.received_message import Received
 from mq.store.receiving.receives import LongPoll
+from mq.store.shared_state import Workspace
 from mq.store.store import Store
 from mq_sqs.fifo.attempts import Attempts, ReceiveAttempt
 from mq_sqs.fifo.fifo_queue import PURGED_NOTE, FifoQueues

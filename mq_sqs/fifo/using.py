@@ -15,9 +15,9 @@ from mq.names import MessageId, QueueName, file_name, queue_path
 from mq.spool.message.held import Lost, may_be_message
 from mq.spool.message.seal import due_ns
 from mq.spool.queue.listing import key_of
-from mq.store.context import Workspace
 from mq.store.holding import hold
 from mq.store.indexing import being_made_again, load_index
+from mq.store.shared_state import Workspace
 from mq_sqs.fifo.elsewhere import SentAsk, read_sent
 from mq_sqs.fifo.fifo_queue import FifoQueue, FifoQueues, purged_ns_of, scope_of
 from mq_sqs.fifo.loading import (

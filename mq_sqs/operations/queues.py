@@ -12,7 +12,7 @@ from mq.commit.operation import InWorker, Operation
 from mq.errors import QueueNotFound
 from mq.names import QueueName, is_fifo
 from mq.spool.queue.queue_settings import QueueSettings
-from mq.store.context import Workspace
+from mq.store.shared_state import Workspace
 from mq.web.tokens import Scope
 from mq_sqs.calls import Operations, Result, SqsCall
 from mq_sqs.faults import (

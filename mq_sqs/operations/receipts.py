@@ -9,7 +9,7 @@ from functools import partial
 from mq.errors import LeaseMismatch, MessageNotFound, MQError
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, is_fifo, queue_path
-from mq.store.context import Workspace
+from mq.store.shared_state import Workspace
 from mq_sqs.calls import Begun, Operations, Result, SqsCall, check_number
 from mq_sqs.faults import (
     INVALID_PARAMETER_VALUE,

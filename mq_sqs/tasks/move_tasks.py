@@ -24,7 +24,7 @@ from mq.errors import InvalidRequest, QueueNotFound, StoreUnavailable, TooOld
 from mq.names import QueueName, is_fifo
 from mq.spool.locks import lock_names
 from mq.spool.queue.queue_settings import QueueSettings
-from mq.store.context import Workspace
+from mq.store.shared_state import Workspace
 from mq.store.store import Store
 from mq_sqs.faults import QUEUE_DOES_NOT_EXIST
 from mq_sqs.fifo.service import MAX_READING_SECONDS, FifoService

@@ -29,11 +29,11 @@ from mq.spool.message.seal import SEAL_ATTRIBUTE
 from mq.spool.queue.listing import list_queue
 from mq.spool.redelivery import redeliver
 from mq.spool.root import open_root
-from mq.store.context import Workspace
 from mq.store.receiving.receive import receive
 from mq.store.receiving.received_message import Received
 from mq.store.removing.remove import remove
 from mq.store.removing.remove_under_lease import remove_leased
+from mq.store.shared_state import Workspace
 from tests.support.faults import OldFiles, WatchedFiles
 from tests.support.messages import new_id, seal_of, write_message
 from tests.support.stores import ORDERS

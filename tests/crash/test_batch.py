@@ -22,9 +22,9 @@ from mq.spool.queue.queues import begin_deletion, finish_deletion, make_queue
 from mq.spool.root import open_root
 from mq.spool.spool import Spool
 from mq.spool.sweep import Sweeper
-from mq.store.context import Workspace
 from mq.store.publishing.batch import publish_batch
 from mq.store.publishing.publish import Entry
+from mq.store.shared_state import Workspace
 from tests.support.faults import CHANGES, SYNCS, CountedFiles
 from tests.support.fsck import Fsck
 from tests.support.messages import names_in

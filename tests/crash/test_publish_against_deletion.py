@@ -25,11 +25,11 @@ from mq.spool.root import open_root
 from mq.spool.spool import Spool
 from mq.spool.sweep import Sweeper
 from mq.store.by_id import take
-from mq.store.context import Workspace
 from mq.store.opening import open_store
 from mq.store.publishing.publish import Draft, publish
 from mq.store.removing.remove import remove
 from mq.store.removing.remove_under_lease import remove_leased
+from mq.store.shared_state import Workspace
 from tests.support.faults import WATCHED, CountedFiles, WatchedFiles
 from tests.support.file_work import run_to_need
 from tests.support.messages import names_in, seal_of, write_message

@@ -22,9 +22,9 @@ from mq.spool.queue.queues import DELETING_SUFFIX, finish_deletion, unfinished_d
 from mq.spool.root import open_root
 from mq.spool.spool import Spool
 from mq.spool.sweep import Sweeper
-from mq.store.context import Workspace
 from mq.store.opening import open_store
 from mq.store.queue.queues import delete_queue
+from mq.store.shared_state import Workspace
 from mq.store.store import Store
 from mq_reaper.reaper import Reaper
 from tests.support.faults import SYNCS, WATCHED, CountedFiles, WatchedFiles

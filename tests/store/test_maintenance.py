@@ -15,8 +15,8 @@ from mq.disk.files import Files
 from mq.names import MessageId, QueueName
 from mq.spool.network_files import NetworkFiles
 from mq.store import maintenance
-from mq.store.context import Workspace
 from mq.store.receiving.received_message import Received
+from mq.store.shared_state import Workspace
 from mq.store.store import Store
 from tests.support.faults import SYNCS, WatchedFiles
 from tests.support.messages import names_in

@@ -14,9 +14,9 @@ from mq.disk.files import Files
 from mq.names import MessageId, QueueName
 from mq.spool.root_format import FORMAT_FILE
 from mq.store import reservations
-from mq.store.context import Workspace
 from mq.store.receiving.oldest import next_some
 from mq.store.reservations import Reservations
+from mq.store.shared_state import Workspace
 from tests.support.faults import raising
 from tests.support.messages import new_id
 from tests.support.stores import LONG_SECONDS, ORDERS, publish, receive, store_on

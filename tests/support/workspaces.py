@@ -12,7 +12,7 @@ from mq.config import ServerConfig
 from mq.disk.files import Files
 from mq.names import QueueName
 from mq.spool.root import open_root
-from mq.store.context import Workspace
+from mq.store.shared_state import Workspace
 
 
 @contextmanager

@@ -101,7 +101,7 @@ ELSEWHERE = {
     "store/peeking/test_peek.py": "mq/store/peeking/peeked_message",
     "store/peeking/test_peek_hidden.py": "mq/spool/queue/hidden mq/store/index/hidden_index"
     " mq/store/index/hidden_window",
-    "store/test_store.py": "mq/store/context mq/store/publishing/publisher"
+    "store/test_store.py": "mq/store/shared_state mq/store/publishing/publisher"
     " mq/store/receiving/received_message",
     "store/receiving/test_taking.py": "mq/store/receiving/usual",
     "store/removing/test_joint_removals.py": "mq/store/joint",

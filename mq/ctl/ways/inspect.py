@@ -17,11 +17,11 @@ from mq.spool.disk_errors import FAULTS_OF_ONE_QUEUE
 from mq.spool.queue.hidden import keys_in_state, list_hidden
 from mq.spool.queue.listing import list_queue, oldest_ns
 from mq.spool.spool import Spool
-from mq.store.context import no_message, no_queue
 from mq.store.hidden_counts import count_hidden, is_leased
 from mq.store.index.hidden_index import MAX_KEYS
 from mq.store.peeking.peek_hidden import peek_in_delay
 from mq.store.peeking.peeked_message import PeekedMessage, peek_anywhere, peek_ready
+from mq.store.shared_state import no_message, no_queue
 
 
 def count_queues(spool: Spool) -> list[QueueCounts]:

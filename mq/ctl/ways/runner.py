@@ -10,7 +10,7 @@ from mq.commit.blocking import BlockingCommitter
 from mq.config import RELIST_WAITING_SECONDS, ServerConfig
 from mq.spool.file_system import measure_file_system
 from mq.spool.spool import Spool
-from mq.store.context import Workspace
+from mq.store.shared_state import Workspace
 
 
 class Runner(BlockingCommitter):

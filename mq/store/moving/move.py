@@ -24,13 +24,13 @@ from mq.spool.disk_errors import FAULTS_OF_ONE_MESSAGE
 from mq.spool.message.burial import DEAD_ATTRIBUTE, burial_of, change_burial
 from mq.spool.message.held import Held, Lost, hold_in
 from mq.spool.message.seal import NO_LEASE
-from mq.store.context import Workspace, refuse_fifo
 from mq.store.holding import once_unlocked
 from mq.store.indexing import MAX_LISTINGS, being_made_again, listing
 from mq.store.place import Place, place_in
 from mq.store.publishing.twins import has_another, lock_ids
 from mq.store.queue.expiry import would_expire
 from mq.store.receiving.oldest import MOST_FAILURES
+from mq.store.shared_state import Workspace, refuse_fifo
 
 MOVES_AT_ONCE = 32
 """How many messages are moved before other requests have their turn."""

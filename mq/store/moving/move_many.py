@@ -15,7 +15,6 @@ from mq.lifecycle import Folder
 from mq.names import MessageId
 from mq.spool.message.held import Lost
 from mq.store.by_id import Guard, hold_by_id
-from mq.store.context import Workspace
 from mq.store.indexing import find_space, relist
 from mq.store.moving.move import (
     MOVES_AT_ONCE,
@@ -30,6 +29,7 @@ from mq.store.moving.move import (
     unsynced_move,
 )
 from mq.store.patience import with_message
+from mq.store.shared_state import Workspace
 
 log = structlog.get_logger(__name__)
 

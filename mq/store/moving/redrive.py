@@ -10,7 +10,6 @@ from mq.commit.operation import Operation, Pause
 from mq.errors import IdTaken, StoreUnavailable, TooOld
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
-from mq.store.context import Workspace
 from mq.store.moving.move import (
     MOVES_AT_ONCE,
     Moving,
@@ -21,6 +20,7 @@ from mq.store.moving.move import (
     unsynced_move,
 )
 from mq.store.peeking.peek import peek
+from mq.store.shared_state import Workspace
 
 
 class Redriven(NamedTuple):

@@ -13,7 +13,6 @@ from mq.names import MessageId, QueueName, queue_path
 from mq.spool.queue.listing import find_key
 from mq.spool.spool import Spool
 from mq.store.answer_memory import Share
-from mq.store.context import Workspace, no_message
 from mq.store.indexing import MAX_LISTINGS, listing
 from mq.store.peeking.peeked_message import (
     PeekedMessage,
@@ -22,6 +21,7 @@ from mq.store.peeking.peeked_message import (
     peek_anywhere,
     peek_ready,
 )
+from mq.store.shared_state import Workspace, no_message
 
 _LOOK_AT_ONCE = 100
 """How many are looked at together behind some that could not be shown."""

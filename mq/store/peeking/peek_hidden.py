@@ -20,9 +20,9 @@ from mq.names import MessageId, QueueName
 from mq.spool.queue.listing import find_key
 from mq.spool.spool import Spool
 from mq.store.answer_memory import Share
-from mq.store.context import Workspace, no_message
 from mq.store.peeking.peek import closing_if_refused
 from mq.store.peeking.peeked_message import PeekedMessage, close_peeked, gather, peek_in
+from mq.store.shared_state import Workspace, no_message
 
 log = structlog.get_logger(__name__)
 

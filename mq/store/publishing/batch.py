@@ -20,7 +20,6 @@ from mq.names import QueueName
 from mq.spool.queue.listing import may_be_in
 from mq.spool.rolling import Rolled
 from mq.spool.sets import seal_set
-from mq.store.context import Workspace
 from mq.store.holding import hold
 from mq.store.indexing import find_space
 from mq.store.patience import with_own_id
@@ -28,6 +27,7 @@ from mq.store.publishing.filling import Batch, length_of, vanished
 from mq.store.publishing.own_id import check_publish_under
 from mq.store.publishing.publish import Entry, Published, try_to_hold
 from mq.store.publishing.twins import publish_after_birth
+from mq.store.shared_state import Workspace
 
 _SHORT_BYTES = MIB
 """The messages of a short batch have at most this many bytes together."""

@@ -16,9 +16,9 @@ from mq.ids import Position, order_key
 from mq.lifecycle import Folder
 from mq.names import QueueName, file_name, queue_path
 from mq.spool.moves import OpenFolder
-from mq.store.context import Workspace, no_queue
 from mq.store.joint import grouped_by_queue
 from mq.store.patience import Patience, with_queue
+from mq.store.shared_state import Workspace, no_queue
 
 log = structlog.get_logger(__name__)
 

@@ -21,7 +21,6 @@ from mq.spool.open_queues import OpenQueue
 from mq.spool.rolling import Rolled, by_stamp, roll_forward
 from mq.spool.sets import give_up_set, make_set, remove_empty_set
 from mq.spool.spool import Spool
-from mq.store.context import Workspace, no_queue
 from mq.store.publishing.own_id import deliver_leftover
 from mq.store.publishing.publish import (
     Draft,
@@ -32,6 +31,7 @@ from mq.store.publishing.publish import (
 )
 from mq.store.publishing.twins import finder_for, lock_ids, open_twin
 from mq.store.queue.settings import delay_ns
+from mq.store.shared_state import Workspace, no_queue
 
 log = structlog.get_logger(__name__)
 

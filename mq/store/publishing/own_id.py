@@ -17,7 +17,6 @@ from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name
 from mq.spool.message.held import Lost
 from mq.spool.sweep import Sweeper
-from mq.store.context import Workspace
 from mq.store.holding import hold
 from mq.store.patience import with_own_id
 from mq.store.publishing.publish import (
@@ -34,6 +33,7 @@ from mq.store.publishing.twins import (
     open_twin,
     publish_after_birth,
 )
+from mq.store.shared_state import Workspace
 
 Ids = Sequence[MessageId | None]
 """The ids of messages that are published; None for a new one."""

@@ -17,11 +17,11 @@ from mq.names import MessageId, QueueName, file_name
 from mq.spool.message.held import NO_FD, Sum, seal_of
 from mq.spool.message.seal import due_ns, pack_new, round_up, sealing, state_in
 from mq.spool.message.trailer import NO_TRAILER
-from mq.store.context import Workspace, refuse_fifo
 from mq.store.holding import hold
 from mq.store.indexing import find_space
 from mq.store.publishing.delivering import Linked, deliver, deliver_once_unlocked, let_go
 from mq.store.queue.settings import delay_ns
+from mq.store.shared_state import Workspace, refuse_fifo
 
 _NEW = Folder.NEW
 LINKED_IN_NEW = (_NEW,)

@@ -13,7 +13,6 @@ from mq.disk.calls import check, run
 from mq.errors import MQError, QueueLocked, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import QueueName, file_name
-from mq.store.context import Workspace, refuse_fifo
 from mq.store.joint import grouped_by_queue
 from mq.store.publishing.delivering import (
     Linked,
@@ -23,6 +22,7 @@ from mq.store.publishing.delivering import (
 )
 from mq.store.publishing.publish import LINKED_IN_NEW, Draft, Published, linking, visible_after
 from mq.store.queue.settings import delay_ns
+from mq.store.shared_state import Workspace, refuse_fifo
 
 ToPublish = tuple[QueueName, Draft, Done]
 """A message with its body in memory and without an own id, for a queue; and its caller."""

@@ -12,12 +12,12 @@ from weakref import WeakValueDictionary
 from mq.commit.committer import Committer
 from mq.commit.operation import Done, Submitted
 from mq.names import MessageId, QueueName
-from mq.store.context import Workspace
 from mq.store.joint import Joint, tell_outcome
 from mq.store.publishing.batch import publish_batch
 from mq.store.publishing.own_id import publish_own
 from mq.store.publishing.publish import Draft, Entry, Published, publish
 from mq.store.publishing.publish_each import Outcome, ToPublish, publish_each
+from mq.store.shared_state import Workspace
 
 T = TypeVar("T")
 

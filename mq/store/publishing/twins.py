@@ -25,8 +25,8 @@ from mq.spool.root_format import FORMAT_FILE
 from mq.spool.sets import hold_set
 from mq.spool.spark.claims import ARCHIVE
 from mq.spool.spool import Spool
-from mq.store.context import Workspace
 from mq.store.publishing.publish import Draft
+from mq.store.shared_state import Workspace
 
 _OUTLIVES_ITS_QUEUE = (f"{Folder.SPARK}/", f"{Folder.REMOVE}/")
 _IS_OVER = (f"{Folder.REMOVE}/", f"{Folder.SPARK}/{ARCHIVE}/")

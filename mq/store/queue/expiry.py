@@ -24,11 +24,11 @@ from mq.spool.file_system import file_system_ns
 from mq.spool.message.held import Held, Lost, hold_in
 from mq.spool.message.seal import published_ns
 from mq.spool.queue.queue_settings import QueueSettings
-from mq.store.context import Workspace
 from mq.store.holding import hold
 from mq.store.index.ready_queue import ReadyQueue
 from mq.store.indexing import load_index
 from mq.store.place import Place
+from mq.store.shared_state import Workspace
 
 _AT_ONCE = 100
 """After this many, other operations have their turn."""

@@ -10,8 +10,8 @@ from mq.names import QueueName
 from mq.spool.disk_errors import NO_ROOM
 from mq.spool.leftovers import Leftovers
 from mq.spool.queue.purging import Purge
-from mq.store.context import Workspace, no_queue, not_there
 from mq.store.patience import with_delivery
+from mq.store.shared_state import Workspace, no_queue, not_there
 
 
 def purge(work: Workspace, queue: QueueName, scope: PurgeScope) -> Operation[int]:

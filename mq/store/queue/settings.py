@@ -15,7 +15,7 @@ from mq.spool.queue import settings_file
 from mq.spool.queue.queue_settings import NO_SETTINGS, DeadLetterRule, QueueSettings
 from mq.spool.queue.settings_file import SETTINGS_FILE
 from mq.spool.spool import Spool
-from mq.store.context import Workspace, no_queue
+from mq.store.shared_state import Workspace, no_queue
 
 NO_CHANGES: Mapping[str, str] = {}
 

@@ -11,7 +11,6 @@ from functools import partial
 from mq.commit.committer import Committer
 from mq.commit.operation import Done, Operation, Submitted, tell
 from mq.names import QueueName
-from mq.store.context import Workspace
 from mq.store.joint import Joint, grouped_by_queue
 from mq.store.receiving.lease_each import lease_each
 from mq.store.receiving.oldest import Ask
@@ -23,6 +22,7 @@ from mq.store.receiving.receive import (
 )
 from mq.store.receiving.received_message import Received
 from mq.store.receiving.watching import Watching
+from mq.store.shared_state import Workspace
 
 
 class JointReceives:

@@ -32,9 +32,9 @@ from mq.spool.message.seal import (
 from mq.spool.message.trailer import read_at_once, read_long
 from mq.spool.spool import Spool
 from mq.spool.trouble import find_moved_folder
-from mq.store.context import Workspace
 from mq.store.place import Place
 from mq.store.receiving.received_message import Before, Received
+from mq.store.shared_state import Workspace
 
 log = structlog.get_logger(__name__)
 

@@ -14,7 +14,6 @@ from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
 from mq.spool.message.held import Lost
 from mq.store.answer_memory import AnswerRoom
-from mq.store.context import Workspace, refuse_fifo
 from mq.store.queue.expiry import expire_some
 from mq.store.queue.settings import visibility_ns
 from mq.store.receiving.oldest import PASSED, Ask, next_some, restore, taken_in_order
@@ -22,6 +21,7 @@ from mq.store.receiving.receive import close_all, drop_late
 from mq.store.receiving.received_message import Received
 from mq.store.receiving.taking import Taken, Taker
 from mq.store.receiving.usual import Usual, close_usual
+from mq.store.shared_state import Workspace, refuse_fifo
 
 
 class _Taking(NamedTuple):

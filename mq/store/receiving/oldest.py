@@ -16,11 +16,11 @@ from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
 from mq.spool.message.held import Lost
 from mq.store.answer_memory import AnswerRoom, Share
-from mq.store.context import Workspace
 from mq.store.index.ready_queue import ReadyQueue
 from mq.store.receiving.put_back import give_back
 from mq.store.receiving.received_message import Received
 from mq.store.receiving.taking import Taken, Taker
+from mq.store.shared_state import Workspace
 
 log = structlog.get_logger(__name__)
 

@@ -9,10 +9,10 @@ import structlog
 from mq.lifecycle import Folder
 from mq.spool.message.held import Lost, hold_in
 from mq.spool.message.seal import NO_LEASE, Seal
-from mq.store.context import Workspace
 from mq.store.place import place_in
 from mq.store.receiving.received_message import Received
 from mq.store.release import redeliver_or_undo
+from mq.store.shared_state import Workspace
 
 log = structlog.get_logger(__name__)
 

@@ -13,7 +13,6 @@ from mq.errors import QueueNotFound
 from mq.lifecycle import Folder
 from mq.names import QueueName
 from mq.spool.message.held import Lost
-from mq.store.context import Workspace, refuse_fifo
 from mq.store.holding import hold
 from mq.store.indexing import MAX_LISTINGS, listing
 from mq.store.queue.expiry import expire_some, expiring
@@ -23,6 +22,7 @@ from mq.store.receiving.oldest import Ask, take_one, take_some
 from mq.store.receiving.put_back import give_back
 from mq.store.receiving.received_message import BODY, VISIBLE_NS, Received
 from mq.store.receiving.waiting import MAX_WAITING_REQUESTS
+from mq.store.shared_state import Workspace, refuse_fifo
 
 _MAX_LATE = 10
 """After this many leases that ended before the message could be delivered, a receive ends empty:

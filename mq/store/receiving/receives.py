@@ -13,7 +13,6 @@ from mq.commit.operation import Done, Operation
 from mq.errors import StoreUnavailable
 from mq.names import QueueName
 from mq.spool.message.held import Lost
-from mq.store.context import Workspace
 from mq.store.receiving.joint_receives import JointReceives
 from mq.store.receiving.oldest import Ask
 from mq.store.receiving.put_back import put_back, put_back_or_log
@@ -21,6 +20,7 @@ from mq.store.receiving.receive import Receive, ReceivedOrBusy, receive_first, r
 from mq.store.receiving.received_message import Received
 from mq.store.receiving.waiting import Waiter
 from mq.store.receiving.watching import Watching
+from mq.store.shared_state import Workspace
 
 log = structlog.get_logger(__name__)
 

@@ -19,11 +19,11 @@ from mq.spool.message.held import NO_FD, Held, Lost
 from mq.spool.message.opening import lost_in, opened_by, reading, readings
 from mq.spool.message.seal import SEAL_ATTRIBUTE, round_up
 from mq.store.answer_memory import AnswerRoom
-from mq.store.context import Workspace
 from mq.store.place import place_in
 from mq.store.receiving.lease import begin_lease, break_off, take_held
 from mq.store.receiving.received_message import Received
 from mq.store.receiving.usual import Usual, begin_usual, close_usual
+from mq.store.shared_state import Workspace
 
 _QUEUES, _DELAY = Folder.QUEUES, Folder.DELAY
 

@@ -14,9 +14,9 @@ from mq.spool.message.burial import burial_in
 from mq.spool.message.held import NO_FD, content_type_of
 from mq.spool.message.seal import MAX_RECEIVE_COUNT, SHORT_BYTES, Seal, pack_short
 from mq.spool.message.trailer import split
-from mq.store.context import Workspace
 from mq.store.receiving.lease import begin_long_lease
 from mq.store.receiving.received_message import Received
+from mq.store.shared_state import Workspace
 
 _USUAL_RESULTS = 8
 """How many calls `reading` makes where there are seals."""

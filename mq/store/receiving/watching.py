@@ -13,9 +13,9 @@ from mq.commit.committer import Committer
 from mq.config import RELIST_WAITING_SECONDS
 from mq.errors import QueueNotFound, StoreUnavailable
 from mq.names import QueueName
-from mq.store.context import Workspace
 from mq.store.indexing import relist
 from mq.store.receiving.waiting import MAX_WAITING_REQUESTS, Waiters
+from mq.store.shared_state import Workspace
 
 _UNAVAILABLE_PAUSE_SECONDS = 0.1
 

@@ -11,9 +11,9 @@ from functools import partial
 from mq.commit.committer import Committer
 from mq.commit.operation import Done, Submitted, tell
 from mq.spool.message.held import Lost
-from mq.store.context import Workspace
 from mq.store.joint import Joint, tell_outcome
 from mq.store.removing.remove_many import Removal, removal, remove_each
+from mq.store.shared_state import Workspace
 
 _Asked = tuple[Removal, Done]
 

@@ -16,8 +16,8 @@ from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
 from mq.spool.finder import sealed_batches
 from mq.spool.message.second_names import other_queue, removed_with_two_names
-from mq.store.context import Workspace, no_message, not_there
 from mq.store.holding import work_once_unlocked
+from mq.store.shared_state import Workspace, no_message, not_there
 
 ORDER = (Folder.DELAY, Folder.NEW, *(Folder.QUEUES, Folder.DELAY) * 3, Folder.QUEUES)
 """Leased messages are the common case. Then come the places along a message's way, several times:

@@ -13,7 +13,6 @@ from mq.errors import MQError, QueueLocked, QueueNotFound
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name
 from mq.spool.message.held import Lost
-from mq.store.context import Workspace
 from mq.store.removing.remove import (
     ABSENT,
     has_one_name,
@@ -23,6 +22,7 @@ from mq.store.removing.remove import (
     unsynced_removal,
 )
 from mq.store.removing.remove_under_lease import LeasedRemover, UnderLease, remove_leased
+from mq.store.shared_state import Workspace
 
 Removal = tuple[QueueName, MessageId, frozenset[int] | None]
 """A message to be removed; with leases, only under one of them."""

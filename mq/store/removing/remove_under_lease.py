@@ -19,7 +19,6 @@ from mq.names import MessageId, QueueName, file_name
 from mq.spool.message.held import Held, Lost
 from mq.spool.message.opening import held_by, holding, move_held, open_held
 from mq.spool.message.seal import lease_in
-from mq.store.context import Workspace, no_message, not_there
 from mq.store.holding import work_once_unlocked
 from mq.store.patience import Patience, with_message
 from mq.store.removing.remove import (
@@ -30,6 +29,7 @@ from mq.store.removing.remove import (
     unsynced_absence,
     unsynced_removal,
 )
+from mq.store.shared_state import Workspace, no_message, not_there
 
 _DELAY, _REMOVE = Folder.DELAY, Folder.REMOVE
 

@@ -15,8 +15,8 @@ from mq.config import ServerConfig
 from mq.disk.files import Files
 from mq.spool.root import open_root
 from mq.spool.sweep import Sweeper
-from mq.store.context import Workspace
 from mq.store.opening import catch_up
+from mq.store.shared_state import Workspace
 from mq.store.store import Store
 from tests.crash.enumeration.clock import StoppedClock
 from tests.crash.enumeration.recorder import RecordedFiles

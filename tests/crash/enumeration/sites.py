@@ -24,7 +24,7 @@ from mq.spool import locks, moves, open_queues, rolling, sets, sweep
 from mq.spool.message import held, in_use, opening
 from mq.spool.spark import settle
 from mq.spool.spool import Spool
-from mq.store import context, holding, indexing
+from mq.store import holding, indexing, shared_state
 from mq.store.publishing import filling, publish, twins
 from mq.store.receiving import lease, taking
 from mq.store.removing import remove_under_lease
@@ -142,7 +142,7 @@ PASSED_OVER = frozenset({
     name_of(remove_under_lease.LeasedRemover._calls),
     name_of(taking.Taker.lease_calls),
     name_of(taking.Taker.readings),
-    name_of(context.Workspace.hold_queue),
+    name_of(shared_state.Workspace.hold_queue),
 })  # fmt: skip
 """What they do they do for their caller."""
 

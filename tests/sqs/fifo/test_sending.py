@@ -16,7 +16,7 @@ from mq.disk.files import Files
 from mq.errors import MessageNotFound, QueueNotFound, StoreUnavailable
 from mq.ids import ServerIds
 from mq.spool.queue.queue_settings import QueueSettings
-from mq.store.context import Workspace
+from mq.store.shared_state import Workspace
 from mq_sqs.faults import SQSError
 from mq_sqs.fifo.loading import HiddenMessage, read_coming
 from mq_sqs.fifo.parameters import check_given, read_attempt_id, read_group, sequence_number

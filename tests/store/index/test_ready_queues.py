@@ -21,7 +21,7 @@ from mq.names import QueueName
 from mq.spool.queue.listing import Listing
 from mq.spool.root import open_root
 from mq.spool.spool import Spool
-from mq.store.context import Workspace
+from mq.store.shared_state import Workspace
 from tests.support.counted import counted_calls
 from tests.support.faults import raising
 from tests.support.messages import new_id, seal_of, write_message

@@ -19,13 +19,13 @@ from mq.names import MessageId, QueueName, file_name
 from mq.spool.message.burial import DEAD_ATTRIBUTE, MAX_RECEIVES_REASON, Burial
 from mq.spool.root import open_root
 from mq.store.by_id import Guard, release
-from mq.store.context import Workspace
 from mq.store.moving.move import Moving
 from mq.store.moving.move_many import move_by_id
 from mq.store.moving.redrive import Redriven, redrive
 from mq.store.receiving.receive import receive
 from mq.store.removing.remove import remove
 from mq.store.removing.remove_under_lease import remove_leased
+from mq.store.shared_state import Workspace
 from tests.support.faults import WatchedFiles
 from tests.support.messages import SECOND_NS, seal_of, write_message
 from tests.support.stores import ORDERS

@@ -11,12 +11,12 @@ import pytest
 from mq.errors import TooOld
 from mq.names import MessageId, QueueName
 from mq.spool.message.held import Held
-from mq.store.context import Workspace
 from mq.store.moving import move
 from mq.store.moving.move import MovedMessages, Moving
 from mq.store.moving.redrive import Redriven, redrive
 from mq.store.place import Place
 from mq.store.queue import expiry
+from mq.store.shared_state import Workspace
 from tests.support.messages import SECOND_NS
 from tests.support.stores import ORDERS, drain, publish, store_on
 

@@ -20,11 +20,11 @@ from mq.spool.message.held import Held, hold_in
 from mq.spool.queue.settings_file import change_settings
 from mq.spool.spool import Spool
 from mq.store import by_id
-from mq.store.context import Workspace
 from mq.store.publishing.publish import publish
 from mq.store.queue import expiry
 from mq.store.queue.expiry import expire, queues_to_expire
 from mq.store.receiving.receive import receive
+from mq.store.shared_state import Workspace
 from tests.support.faults import WatchedFiles
 from tests.support.messages import SECOND_NS, names_in
 from tests.support.processes import wait_until

@@ -24,9 +24,9 @@ from mq.spool.root import open_root
 from mq.spool.sweep import Sweeper
 from mq.store import patience
 from mq.store.by_id import Guard
-from mq.store.context import Workspace
 from mq.store.opening import open_store
 from mq.store.queue.purge import purge
+from mq.store.shared_state import Workspace
 from mq.store.store import Store
 from tests.support.faults import SYNCS, WATCHED, CountedFiles, WatchedFiles
 from tests.support.messages import seal_of, write_message

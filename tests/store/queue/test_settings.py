@@ -19,9 +19,9 @@ from mq.names import QueueName
 from mq.spool.queue.queues import begin_deletion, finish_deletion
 from mq.spool.spool import Spool
 from mq.spool.sweep import Sweeper
-from mq.store.context import Workspace
 from mq.store.queue.queues import create_queue
 from mq.store.queue.settings import change_settings, settings_of
+from mq.store.shared_state import Workspace
 from mq.store.store import Store
 from tests.crash.power import Disk, PowerFiles
 from tests.support.faults import WatchedFiles

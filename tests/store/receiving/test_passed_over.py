@@ -12,8 +12,8 @@ import pytest
 from mq.config import SMALL_BODY_BYTES
 from mq.errors import StoreUnavailable
 from mq.names import MessageId
-from mq.store.context import Workspace
 from mq.store.indexing import relist
+from mq.store.shared_state import Workspace
 from mq.store.store import Store
 from tests.support.faults import WatchedFiles
 from tests.support.queue_moves import DEAD, MANY, TO_DEAD, with_dead

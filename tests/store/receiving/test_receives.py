@@ -14,9 +14,9 @@ import pytest
 
 from mq.errors import StoreUnavailable
 from mq.names import QueueName
-from mq.store.context import Workspace
 from mq.store.queue import expiry
 from mq.store.receiving.received_message import Received
+from mq.store.shared_state import Workspace
 from tests.support.faults import WatchedFiles
 from tests.support.immutable import immutable
 from tests.support.messages import SECOND_NS, names_in, new_id, write_message

@@ -21,10 +21,10 @@ from mq.spool.message.burial import DEAD_ATTRIBUTE
 from mq.spool.message.held import Lost
 from mq.spool.message.seal import MAX_RECEIVE_COUNT, TYPE_ATTRIBUTE, Leases
 from mq.store.answer_memory import MAX_BODIES_BYTES, AnswerRoom
-from mq.store.context import Workspace
 from mq.store.receiving import taking
 from mq.store.receiving.received_message import Received
 from mq.store.receiving.taking import Taken, Taker
+from mq.store.shared_state import Workspace
 from tests.support.descriptors import count_open
 from tests.support.faults import WatchedFiles
 from tests.support.messages import read_seal, seal_of, sealed_with, write_message

@@ -16,9 +16,9 @@ from mq.commit.operation import Operation
 from mq.disk.file_work import FileCalls, make_calls
 from mq.disk.files import Files
 from mq.errors import LeaseMismatch
-from mq.store.context import Workspace
 from mq.store.removing.remove_many import remove_many
 from mq.store.removing.remove_under_lease import LeasedRemover, remove_leased
+from mq.store.shared_state import Workspace
 from tests.support.descriptors import count_open
 from tests.support.faults import OldFiles, WatchedFiles, raising
 from tests.support.leased_files import (
