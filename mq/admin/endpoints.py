@@ -216,6 +216,7 @@ class Admin:
             raise StoreUnavailable(_STARTING)
         with _looking_at_the_root():
             survey = await self.health.survey()
+        paused = set(self.health.paused_queues())
         documents = [
             {
                 "queue": name,
@@ -223,6 +224,7 @@ class Admin:
                 "leased": queue.leased,
                 "delayed": queue.delayed,
                 "oldest_age_seconds": queue.age_seconds(survey.time_ns),
+                "paused": name in paused,
             }
             for name, queue in sorted(survey.queues.items())
         ]

@@ -108,6 +108,7 @@ class _Store:
         self._health = health
         # Other threads may not look at those that wait.
         self._waiting = _waiting(health, children)
+        self._paused = Counter(health.paused_queues())
         self._survey = survey
         self._space = space
 
@@ -115,6 +116,12 @@ class _Store:
         yield from _message_counters(self._health.counts, self._children)
         yield from _queue_gauges(self._survey)
         yield from _waiting_gauges(self._survey.queues, self._waiting)
+        yield _by_label(
+            "mq_queue_paused",
+            "1 while the queue is paused, so that nobody receives its messages, else 0.",
+            self._survey.queues,
+            self._paused,
+        )
         commits = self._health.commits
         yield histograms(
             "mq_commit_duration_seconds",
@@ -230,17 +237,18 @@ def _waiting_gauges(queues: Iterable[str], waiting: Mapping[str, int]) -> Iterab
     """Yield how many receives wait, for all queues together and for each of `queues`."""
     help = "Receives that wait for a message at this server."
     yield gauge("mq_waiting_receives", help, sum(waiting.values()))
+    yield _by_label("mq_queue_waiting_receives", f"{help} By queue.", queues, waiting)
+
+
+def _by_label(name: str, help: str, queues: Iterable[str], numbers: Mapping[str, int]) -> Metric:
+    """Return a gauge with a number for each of `queues`. Those without a label of their own are
+    added up, and so is what is known of them together only."""
     found: Counter[str] = Counter()
     for queue, label in _labels(queues).items():
-        found[label] += waiting.get(queue, 0)
-    if OTHER_QUEUES in waiting:
-        found[OTHER_QUEUES] += waiting[OTHER_QUEUES]
-    yield gauges(
-        "mq_queue_waiting_receives",
-        f"{help} By queue.",
-        ["queue"],
-        {(label,): number for label, number in found.items()},
-    )
+        found[label] += numbers.get(queue, 0)
+    if OTHER_QUEUES in numbers:
+        found[OTHER_QUEUES] += numbers[OTHER_QUEUES]
+    return gauges(name, help, ["queue"], {(label,): each for label, each in found.items()})
 
 
 def _with_few_names(found: Mapping[str, QueueSurvey]) -> dict[str, QueueSurvey]:

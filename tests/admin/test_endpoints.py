@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from mq.admin.page import PAGES
 from mq.config import Address
 from mq.daemon.sockets import bind_address
 from mq.errors import StoreUnavailable
+from mq.names import QueueName
 from mq.store.health import StoreHealth
 from mq.web.api import make_api
 from mq.web.connections.http_server import HttpServer
@@ -22,6 +24,8 @@ from mq.web.durations import Durations
 from tests.support.faults import WatchedFiles
 from tests.support.scraping import Scrape, read_scrape
 from tests.support.stores import ORDERS, eventually, publish, store_on
+
+RETURNS = QueueName("returns")
 
 
 class Asked:
@@ -123,6 +127,22 @@ async def test_scrapes_at_once_share_one_count(root: Path) -> None:
         assert [
             each.value("mq_queue_messages", queue="orders", state="ready") for each in found
         ] == [5] * 8
+
+
+async def test_a_paused_queue_is_told_from_one_that_nobody_receives_from(root: Path) -> None:
+    async with store_on(root) as store, listening(admin_of(store.health)) as admin:
+        for value in ("true", "false"):
+            await store.create_queue(ORDERS, {"paused": value})
+            await store.create_queue(RETURNS)
+
+            listed = json.loads((await admin.ask("/queues"))[1])
+            told = (await admin.scrape()).by("mq_queue_paused", "queue")
+
+            paused = value == "true"
+            assert {each["queue"]: each["paused"] for each in listed} == {
+                ORDERS: paused, RETURNS: False,
+            }  # fmt: skip
+            assert told == {ORDERS: paused, RETURNS: 0}
 
 
 async def test_a_probe_of_the_main_port_is_sent_to_the_admin_listener(root: Path) -> None:

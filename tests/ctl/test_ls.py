@@ -58,7 +58,29 @@ def test_ls_prints_a_document_for_each_queue_with_json(server: Server, way: str)
     (document,) = map(json.loads, _ls(server, way, "--json"))
 
     assert document.pop("oldest_age_seconds") > 0
-    assert document == {"queue": "orders", "ready": 1, "leased": 0, "delayed": 0}
+    assert document == {
+        "queue": "orders", "ready": 1, "leased": 0, "delayed": 0, "paused": False,
+    }  # fmt: skip
+
+
+@WAYS
+def test_ls_marks_the_queues_that_are_paused(server: Server, way: str) -> None:
+    ctl = Ctl("--url", server.url)
+    ctl.ok("create", "orders", "paused=true")
+    ctl.ok("create", "returns")
+
+    _, orders, returns = _ls(server, way)
+    documents = map(json.loads, _ls(server, way, "--json"))
+
+    assert re.split(r"\s{2,}", orders) == ["orders", "0", "0", "0", "-", "paused"]
+    assert re.split(r"\s{2,}", returns) == ["returns", "0", "0", "0", "-"]
+    assert {each["queue"]: each["paused"] for each in documents} == {
+        "orders": True, "returns": False,
+    }  # fmt: skip
+    for access in (ctl, Ctl("--root", str(server.root))):
+        assert access.ok("info", "orders", "--json").json()["paused"]
+        _, counts, *settings = access.ok("info", "orders").out.decode().splitlines()
+        assert (counts.split(), settings) == (orders.split(), ["paused=true"])
 
 
 @WAYS

@@ -13,7 +13,7 @@ from mq.command.flags import Seconds
 from mq.command.stdout import printable
 from mq.ctl.arguments import QueueParam
 from mq.ctl.common_flags import admin_option, everywhere, flags_of, opened
-from mq.ctl.screen.display import age, aligned
+from mq.ctl.screen.display import age, aligned, with_pauses
 from mq.ctl.screen.flow import FlowMeter, QueueFlow
 from mq.ctl.screen.live_screen import LiveScreen
 from mq.ctl.ways.access import Access, Passed, QueueCounts
@@ -129,10 +129,12 @@ def flow_table(flows: Sequence[QueueFlow], columns: int | None = None) -> list[s
          _rate(flow.in_rate), _rate(flow.out_rate))
         for flow in flows
     ]  # fmt: skip
+    are_paused = [flow.paused for flow in flows]
     if columns is not None:
-        numbers = len(aligned([("", *row[1:]) for row in [_TITLE, *rows]])[0])
+        bare = [("", *row[1:]) for row in [_TITLE, *rows]]
+        numbers = max(map(len, with_pauses(aligned(bare), are_paused)))
         rows = [(_shortened(row[0], columns - numbers), *row[1:]) for row in rows]
-    return aligned([_TITLE, *rows])
+    return with_pauses(aligned([_TITLE, *rows]), are_paused)
 
 
 def _shortened(name: str, columns: int) -> str:

@@ -21,6 +21,9 @@ from mq.lines.ndjson import body_member
 
 Write = Callable[[bytes], object]
 
+PAUSED = "  paused"
+"""What the lines of paused queues end with."""
+
 _PREVIEW_BYTES = 60
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "m"))
 
@@ -47,7 +50,15 @@ def counts_table(queues: Sequence[QueueCounts]) -> str:
             for counts in queues
         ),
     ]
-    return "\n".join(aligned(rows))
+    return "\n".join(with_pauses(aligned(rows), [counts.paused for counts in queues]))
+
+
+def with_pauses(table: Sequence[str], are_paused: Sequence[bool]) -> list[str]:
+    """Return the lines of a table, of which the first is the title, with a word behind each queue
+    that is paused."""
+    title, *lines = table
+    marks = [PAUSED if is_paused else "" for is_paused in are_paused]
+    return [title, *map("".join, zip(lines, marks, strict=True))]
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:

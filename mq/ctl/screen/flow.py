@@ -10,7 +10,8 @@ from mq.names import QueueName, dead_letter_queue
 
 
 class QueueFlow(NamedTuple):
-    """A queue as `mqctl top` shows it; rates are messages a second, None at the first look."""
+    """A queue as `mqctl top` shows it; rates are messages a second, None at the first look. If it
+    is `paused`, nobody receives its messages."""
 
     queue: str
     ready: int
@@ -20,6 +21,7 @@ class QueueFlow(NamedTuple):
     oldest_age_seconds: float | None
     in_rate: float | None
     out_rate: float | None
+    paused: bool = False
 
 
 class FlowMeter:
@@ -55,6 +57,7 @@ class FlowMeter:
         return QueueFlow(
             counts.queue, counts.ready, counts.leased, counts.delayed,
             0 if found is None else found[0].total, counts.oldest_age_seconds, came, went,
+            counts.paused,
         )  # fmt: skip
 
     def _moved(self, counts: QueueCounts, passed: Passed) -> tuple[float, float]:

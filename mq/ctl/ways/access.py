@@ -17,13 +17,14 @@ NO_CHANGES: Mapping[str, str] = {}
 
 class QueueCounts(NamedTuple):
     """How many messages a queue has in each state. `oldest_age_seconds` is the age of the oldest
-    ready one, None if none is ready."""
+    ready one, None if none is ready. If it is `paused`, nobody receives them."""
 
     queue: str
     ready: int
     leased: int
     delayed: int
     oldest_age_seconds: float | None
+    paused: bool = False
 
     @property
     def total(self) -> int:

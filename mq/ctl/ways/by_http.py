@@ -13,6 +13,7 @@ from mq.client.answers import counts_in, document_in, unexpected
 from mq.client.blocking.exchange import Exchange
 from mq.client.errors import ClientError, NoAnswer
 from mq.client.retries import ask
+from mq.client.settings import settings_in
 from mq.client.wire import Operation, Request, ServerAnswer, json_in, query
 from mq.config import CHUNK_BYTES, MAX_ANSWER_MESSAGES, MAX_MOVES, SMALL_BODY_BYTES
 from mq.ctl.ways.access import NO_CHANGES, Passed, QueueCounts, Readable, ShownMessage
@@ -73,7 +74,7 @@ class HttpAccess:
             answer = self._ask(Request("GET", "/queues"))
             try:
                 documents = json_in(answer.body)
-                return answer, [QueueCounts(*counts_in(document)) for document in documents]
+                return answer, [_counts_in(document, document) for document in documents]
             except (ValueError, TypeError):
                 raise unexpected("lists no queues") from None
 
@@ -88,7 +89,9 @@ class HttpAccess:
             return passed_in(answer.body.decode(errors="replace"))
 
     def describe_queue(self, queue: QueueName) -> QueueCounts:
-        return QueueCounts(*self._run(operations.count(self._session.context, queue)))
+        with self._failures():
+            answer = self._ask(Request("GET", f"/{queue}"))
+            return _counts_in(document_in(answer.body), settings_in(answer))
 
     def create_queue(self, queue: QueueName, changes: Mapping[str, str] = NO_CHANGES) -> bool:
         return self._run(operations.create_queue(self._session.context, queue, changes))
@@ -263,6 +266,11 @@ class HttpAccess:
             yield
         except ClientError as error:
             raise failure_of(error, self._url, self._flag) from error
+
+
+def _counts_in(document: Mapping[str, Any], settings: Mapping[str, Any]) -> QueueCounts:
+    """Return the counts in a document. Raises UnexpectedAnswer."""
+    return QueueCounts(*counts_in(document), settings.get("paused") is True)
 
 
 def _is_cut_off(error: CommandFailed) -> bool:

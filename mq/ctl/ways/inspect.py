@@ -13,9 +13,10 @@ from mq.ctl.ways.messages import peeked_message
 from mq.ids import id_of_key
 from mq.lifecycle import Folder, State
 from mq.names import MessageId, QueueName, is_queue_name, parse_file_name
-from mq.spool.disk_errors import FAULTS_OF_ONE_QUEUE
+from mq.spool.disk_errors import FAULTS_OF_ONE_QUEUE, NO_MESSAGE
 from mq.spool.queue.hidden import keys_in_state, list_hidden
 from mq.spool.queue.listing import list_queue, oldest_ns
+from mq.spool.queue.settings_file import settings_in
 from mq.spool.spool import Spool
 from mq.store.hidden_counts import count_hidden, is_leased
 from mq.store.index.hidden_index import MAX_KEYS
@@ -63,7 +64,18 @@ def _count(spool: Spool, queue: QueueName, hidden: tuple[int, int]) -> QueueCoun
         return None
     first_ns = oldest_ns(listing.keys)
     age = None if first_ns is None else max(time.time_ns() - first_ns, 0) / SECOND_NS
-    return QueueCounts(queue, len(listing.keys), *hidden, age)
+    return QueueCounts(queue, len(listing.keys), *hidden, age, _is_paused(spool, queue))
+
+
+def _is_paused(spool: Spool, queue: QueueName) -> bool:
+    """Return whether the settings of a queue say so. To a server, too, they are empty if they
+    cannot be read."""
+    try:
+        return settings_in(spool, queue).paused is True
+    except OSError as error:
+        if error.errno not in FAULTS_OF_ONE_QUEUE | NO_MESSAGE:
+            raise
+    return False
 
 
 def oldest_messages(

@@ -62,6 +62,8 @@ def create_queue(
         else:
             is_new = yield from _make_with_settings(work, queue, settings)
         if is_new or not changes:
+            if changes:
+                work.settings.of(queue)  # A pause is shown at once.
             return is_new
         with suppress(QueueNotFound):  # It was deleted meanwhile.
             yield from change_settings(work, queue, changes)

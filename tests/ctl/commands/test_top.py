@@ -14,6 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from mq.ctl.commands.top import flow_table
+from mq.ctl.screen.flow import FlowMeter
+from mq.ctl.ways.access import QueueCounts
 from mq.errors import ExitCode
 from tests.support.mqctl import Ctl, assert_refused, without_ours
 from tests.support.processes import Server, wait_until
@@ -67,6 +70,21 @@ def test_without_a_terminal_it_prints_one_table(ctl: Ctl, wire: Wire, queue: str
     assert {queue, f"{queue}.dead"} <= rows.keys()
     [named] = ctl.ok("top", INTERVAL, "--json", f"{queue}.dead").lines()
     assert (named["queue"], named["ready"], named["in_rate"]) == (f"{queue}.dead", 1, 0)
+
+
+def test_a_paused_queue_is_marked_where_its_numbers_are_seen(
+    ctl: Ctl, wire: Wire, queue: str
+) -> None:
+    wire.request("PUT", f"/{queue}?paused=true")
+
+    rows = rows_of(ctl.ok("top", INTERVAL).out.decode())
+    [named] = ctl.ok("top", INTERVAL, "--json", queue).lines()
+    wire.request("PUT", f"/{queue}?paused=")
+    [flow] = FlowMeter().measure(0.0, [QueueCounts("o" * 85, 0, 0, 0, None, paused=True)], {})
+
+    assert rows[queue][-1] == "paused"
+    assert named["paused"]
+    assert all(len(line) <= 80 for line in flow_table([flow], 80))
 
 
 def test_a_queue_that_is_not_there_is_named(ctl: Ctl) -> None:
