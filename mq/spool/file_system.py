@@ -22,6 +22,7 @@ from mq.spool.spool import Spool
 
 _IN_MEMORY = {"tmpfs", "ramfs"}
 _ORDERED = {"ext4", "ext3", "xfs", "btrfs"}
+_WITHOUT_BARRIERS = {"nobarrier", "barrier=0"}
 _LOGS_OF_THEIR_OWN = {"btrfs"}
 """On these fsync(2) logs each file or folder separately."""
 _NETWORK = {"9p", "afs", "beegfs", "ceph", "cifs", "gfs2", "glusterfs", "gpfs", "lustre", "nfs",
@@ -88,6 +89,11 @@ def _warnings_of(spool: Spool, kind: str, is_ordered: bool) -> Iterator[str]:
         yield (
             f"{who} is not known to keep renames in order over a power cut "
             "(ext4 with a journal, xfs and btrfs are)"
+        )
+    for option in _WITHOUT_BARRIERS & _kind_and_options(spool.root)[1]:
+        yield (
+            f"this {kind} is mounted with {option}: unless the cache of its disk outlives a power "
+            "cut, what was answered before it may be gone; mount it without that"
         )
     temporary = _temporary_folder_of(spool.root)
     if temporary is not None:
@@ -219,10 +225,15 @@ def _leads_nowhere(path: Path) -> bool:
 
 
 def file_system_kind(path: Path) -> str:
-    """Return the type of the file system that holds `path`, from /proc/self/mountinfo (proc(5)).
-    Of two mounts on one point the later one counts."""
+    """Return the type of the file system that holds `path`."""
+    return _kind_and_options(path)[0]
+
+
+def _kind_and_options(path: Path) -> tuple[str, set[str]]:
+    """Return the type and the options of the file system that holds `path`, from
+    /proc/self/mountinfo (proc(5)). Of two mounts on one point the later one counts."""
     real = os.path.realpath(path)
-    found, longest = "unknown file system", -1
+    found, longest = ["unknown file system", ""], -1
     with open("/proc/self/mountinfo", errors="surrogateescape", newline="\n") as mounts:
         for line in mounts:
             before, _, after = line.partition(" - ")
@@ -230,8 +241,8 @@ def file_system_kind(path: Path) -> str:
             if "\\" in point:
                 point = _OCTAL.sub(lambda match: chr(int(match[1], 8)), point)
             if longest <= len(point) and (real + "/").startswith(point.rstrip("/") + "/"):
-                found, longest = after.split()[0], len(point)
-    return found
+                found, longest = after.split(), len(point)
+    return found[0], set(found[-1].split(","))
 
 
 def keeps_order(path: Path, kind: str) -> bool:

@@ -49,6 +49,19 @@ def test_only_a_file_system_that_may_lose_order_is_warned_of(
         assert all(warning.startswith(str(why)) for warning in file_system.warnings)
 
 
+@pytest.mark.parametrize("kind", ["ext4", "btrfs"])
+def test_a_file_system_without_barriers_is_warned_of(
+    loop_mount: Callable[..., Path], kind: str
+) -> None:
+    mounted = loop_mount(kind, 128, mount=("nobarrier",))
+    spool, file_system = open_root(mounted / "root", 0o700, Files())
+    spool.close()
+
+    [warning] = file_system.warnings
+
+    assert warning.startswith(f"this {kind} is mounted with nobarrier: unless")
+
+
 @needs_root
 @pytest.mark.parametrize("name", ["a\rb", "c - d", "e\x0bf\x1c", "g\nh", "\udcff"])
 def test_a_mount_of_any_name_hides_no_other(tmp_path: Path, name: str) -> None:
