@@ -15,6 +15,7 @@ from mq.command.flags import FOLDER, Daemon, Seconds, flag, metrics_flags
 from mq.command.logs import LOG_FORMATS, configure_logs
 from mq.command.running import exit_codes_text, run
 from mq.command.signals import exit_when_asked
+from mq.command.variables import warn_of_misspelled
 from mq.command.waits import telling_of_a_wait
 from mq.config import Address, MoverConfig
 from mq.spool.network_files import files_for
@@ -56,6 +57,7 @@ def mq_mover(
     at any time. It destroys nothing.
     """
     configure_logs(log_format, "mq-mover")
+    warn_of_misspelled()
     config = MoverConfig(source.absolute(), destination.absolute(), delay, max_receives)
     exit_when_asked()
     log.info("configuration", version=__version__, **asdict(config))

@@ -14,6 +14,7 @@ from mq.command.flags import FOLDER, Daemon, Seconds, flag, metrics_flags
 from mq.command.logs import LOG_FORMATS, configure_logs
 from mq.command.running import exit_codes_text, run
 from mq.command.signals import exit_when_asked
+from mq.command.variables import warn_of_misspelled
 from mq.command.waits import telling_of_a_wait
 from mq.config import Address, ReaperConfig
 from mq.spool.network_files import files_for
@@ -39,6 +40,7 @@ def mq_reaper(source: Path, keep: float, metrics: Address | None, log_format: st
     The reaper follows no link and never leaves its folder. You may stop or kill it at any time.
     """
     configure_logs(log_format, "mq-reaper")
+    warn_of_misspelled()
     config = ReaperConfig(source.absolute(), keep)
     exit_when_asked()
     log.info("configuration", version=__version__, **asdict(config))

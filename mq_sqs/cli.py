@@ -11,6 +11,7 @@ from mq import __version__
 from mq.command.flags import HostPort, Port, flag
 from mq.command.logs import configure_logs
 from mq.command.running import exit_codes_text, run
+from mq.command.variables import warn_of_misspelled
 from mq.config import Address
 from mq.daemon.cli import server_config
 from mq.daemon.shared_flags import client_flags, store_flags
@@ -68,6 +69,7 @@ def mq_sqs(region: str, account: str, url: str, **fields: Any) -> None:
 
     config = server_config(fields)
     configure_logs(config.log_format, "mq-sqs")
+    warn_of_misspelled()
     serve(config, None, front_maker(config, Addressing(region, account, url.rstrip("/"))))
 
 

@@ -14,6 +14,7 @@ from mq.command.flags import FILE, Daemon, HostPort, Mode, Port, Seconds, Size, 
 from mq.command.logs import configure_logs
 from mq.command.running import exit_codes_text, run
 from mq.command.signals import fail_when_asked
+from mq.command.variables import warn_of_misspelled
 from mq.config import ServerConfig
 from mq.daemon.shared_flags import client_flags, store_flags
 from mq.disk.calls import STATE
@@ -72,6 +73,7 @@ def mq(
         fail_when_asked()
         return check_abilities(config.root)
     configure_logs(config.log_format, "mq")
+    warn_of_misspelled()
     serve(config, Supervision(keep_seconds, sqs_port) if standalone else None)
 
 
