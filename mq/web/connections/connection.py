@@ -183,7 +183,7 @@ class Connection(web.RequestHandler):
     def _count_framing(self, data: bytes, position: int, number: int) -> None:
         framing, is_held_back = self._framing, self._is_held_back
         came: Any = [self._messages[-place] for place in range(number, 0, -1)]
-        wrong = framing.count(len(data), position, came, is_held_back)
+        wrong = framing.count(data, position, came, is_held_back)
         taken = 0 if wrong else framing.last_chunks.count_clean(data, came, is_held_back)
         for _ in came[taken:]:
             self._messages.pop()

@@ -161,17 +161,19 @@ class Framing:
 
     def count(
         self,
-        length: int,
+        data: bytes,
         position: int,
         came: Iterable[tuple[RawRequestMessage, StreamReader]],
         is_held_back: bool,
     ) -> BadHttpMessage | None:
-        """Count a piece of `length` bytes that was parsed, and with which these requests came.
-        Returns what is wrong, or None. `is_held_back` means that the parser has not seen all of it
-        yet."""
-        body = self.body
-        extra = self._extra_bytes + length - (self.position() - position)
+        """Count a piece that was parsed, and with which these requests came. Returns what is wrong,
+        or None. `is_held_back` means that the parser has not seen all of it yet."""
+        body, is_at_head = self.body, self.is_plain
+        extra = self._extra_bytes + len(data) - (self.position() - position)
         for message, payload in came:
+            if is_at_head and _is_of_another_protocol(data, message):
+                return BadHttpMessage("the request line is not one of HTTP; send HTTP/1.1")
+            is_at_head = False
             head = _head_length(message)
             if head > MAX_HEAD_BYTES:
                 return HeadTooLong(_LONG_HEAD)
@@ -213,6 +215,13 @@ def _head_length(message: RawRequestMessage) -> int:
     return len(message.method) + len(message.path) + len(" HTTP/1.1\r\n\r\n ") + headers
 
 
+def _is_of_another_protocol(data: bytes, message: RawRequestMessage) -> bool:
+    """Return whether a piece begins with a request line of RTSP or ICE, which the parser takes for
+    one of HTTP."""
+    target = f"{message.method} {message.path} ".encode(errors="surrogateescape")
+    return data.lstrip(b"\r\n").startswith((target + b"RTSP/", target + b"ICE/"))
+
+
 def _find_long_header(message: RawRequestMessage) -> str | None:
     """Return a header that is over its limit, or None. Properties have another limit."""
     for raw_name, value in message.raw_headers:
@@ -230,9 +239,10 @@ def are_heavy(waiting: Iterable[tuple[object, StreamReader]]) -> bool:
 
 def is_simple(data: bytes, request: tuple[RawRequestMessage, StreamReader]) -> bool:
     """Return whether a piece that came with one request cannot go over a limit of it, and ends with
-    it: it is short, and the request is whole and not in chunks."""
+    it: it is short and of HTTP, and the request is whole and not in chunks."""
     message, payload = request
-    return len(data) <= MAX_HEADER_BYTES and payload.is_eof() and not message.chunked
+    is_short = len(data) <= MAX_HEADER_BYTES and (b" HTTP/1." in data or not data)
+    return is_short and payload.is_eof() and not message.chunked
 
 
 def has_lost_body(headers: CIMultiDictProxy[str], body: StreamReader) -> bool:

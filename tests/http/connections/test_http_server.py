@@ -109,6 +109,8 @@ def test_a_host_that_cannot_be_decoded_is_another_one(wire: Wire, queue: str, ho
         b"GET /q HTTP/2.0\r\nHost: mq\r\n\r\n",
         b"POST /q/messages HTTP/2.0\r\nHost: mq\r\nContent-Length: 1\r\n\r\na",
         b"GET /q HTTP/0.9\r\nHost: mq\r\n\r\n",
+        b"GET /q RTSP/1.0\r\nHost: mq\r\n\r\n",
+        b"POST /q/messages RTSP/1.0\r\nHost: mq\r\nContent-Length: 1\r\n\r\na",
         b"GET /q\r\n\r\n",
         b"GET q HTTP/1.1\r\nHost: mq\r\n\r\n",
         b"PUT /a\0b HTTP/1.1\r\nHost: mq\r\n\r\n",
