@@ -45,7 +45,9 @@ _DEFAULTS = ServerConfig()
       "With --standalone: seconds for which the reaper keeps removed messages.")  # fmt: skip
 @flag("--sqs-port", "sqs_port", Port(), None,
       "With --standalone: speak Amazon's SQS on this port too, as mq-sqs does.")  # fmt: skip
-@click.option("--standalone", is_flag=True, help="Run a mover and a reaper too.")
+@click.option("--standalone", is_flag=True,
+              help="Run a mover and a reaper too. Without a mover no message returns; without a "
+              "reaper the disk fills up.")  # fmt: skip
 @click.option("--check", is_flag=True,
               help="Say what the file system of --root can do, and exit.")  # fmt: skip
 @click.version_option(__version__, message=f"%(prog)s %(version)s (native part: {STATE})")

@@ -65,8 +65,9 @@ def _values(context: click.Context, name: str) -> list[str]:
 def set_settings(context: click.Context, queue: QueueName, changes: Sequence[str]) -> None:
     """Change settings of a queue, and print all of them.
 
-    NAME is visibility, delay, max-receives, dead-letters, max-messages, ttl or paused. Without a
-    VALUE the queue goes by the flags of servers and movers again.
+    NAME is visibility, delay or ttl, in seconds; max-receives or max-messages; dead-letters, the
+    name of a queue; or paused, true or false. Without a VALUE the queue goes by the flags of
+    servers and movers again.
     """
     flags = flags_of(context)
     with opened(flags) as access:
