@@ -35,13 +35,13 @@ class SecureServer:
         self._http = http
         self._tls = tls
         self._loop = asyncio.get_running_loop()
-        self._handshakes: set[asyncio.Task[None]] = set()
         self._accepting = self._loop.create_task(self._accept_forever())
 
     def close(self) -> None:
-        """Accept no more connections, and drop those that have not finished the handshake."""
+        """Accept no more connections, and drop those of `http` that have not finished the
+        handshake."""
         self._accepting.cancel()
-        for handshake in self._handshakes:
+        for handshake in self._http.handshakes:
             handshake.cancel()
         # The event loop must have let go of the socket first.
         self._accepting.add_done_callback(lambda _: self._socket.close())
@@ -62,16 +62,21 @@ class SecureServer:
                 client.close()
                 continue
             handshake = self._loop.create_task(self._shake_hands(client))
-            self._handshakes.add(handshake)
-            handshake.add_done_callback(self._handshakes.discard)
+            self._http.handshakes[handshake] = None
+            handshake.add_done_callback(self._http.handshakes.pop)
 
     async def _shake_hands(self, client: socket.socket) -> None:
+        connection = self._http.admitted()
         try:
             await self._loop.connect_accepted_socket(
-                self._http.admitted, client, ssl=self._tls(),
+                lambda: connection, client, ssl=self._tls(),
                 ssl_handshake_timeout=TLS_HANDSHAKE_SECONDS,
                 ssl_shutdown_timeout=LINGER_SECONDS,
             )  # fmt: skip
         except OSError:
             # The client speaks something else, or is gone.
             self._http.leave()
+        except asyncio.CancelledError:
+            if connection.own_transport is None:
+                self._http.leave()
+            raise

@@ -52,6 +52,8 @@ class HttpServer(web.Server):
         self._event_loop = asyncio.get_running_loop()
         self.busy: set[web.RequestHandler] = set()
         """The connections with a request under way. None is closed before that is answered."""
+        self.handshakes: dict[asyncio.Task[None], None] = {}
+        """TLS handshakes that are under way, the oldest first. Each counts as a connection."""
         self.quick_handler = quick_handler
         self.is_draining = False
         self._may_be_drained = asyncio.Event()
@@ -116,7 +118,7 @@ class HttpServer(web.Server):
             max_field_size=MAX_HEAD_BYTES,
         )
 
-    def admitted(self) -> web.RequestHandler:
+    def admitted(self) -> Connection:
         """Return a connection that `admit` has counted already."""
         connection = self()
         assert isinstance(connection, Connection)
