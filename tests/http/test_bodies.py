@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType, ModuleType
 
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_protocol import RequestHandler
 from structlog.testing import capture_logs
 
@@ -95,6 +96,18 @@ async def test_half_a_body_leaves_nothing_in_memory(root: Path) -> None:
             await close(writer)
             await wait_for(lambda: not site.http.busy)
             await wait_for(lambda: not any(is_frame_of(bodies, each) for each in gc.get_objects()))
+
+
+async def test_what_is_not_http_leaves_nothing_in_memory(root: Path) -> None:
+    async with site_on(root) as site:
+        reader, writer = await site.connect()
+        with garbage_left_alone():
+            writer.write(b"\0" * 100_000)
+            assert (await parse_answer(reader, "GET")).status == 400
+            await close(writer)
+            await wait_for(lambda: not site.http.connections)
+
+            assert not [each for each in gc.get_objects() if isinstance(each, HttpProcessingError)]
 
 
 async def test_few_bodies_are_read_behind_a_request_under_way(root: Path) -> None:

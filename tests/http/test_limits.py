@@ -71,6 +71,25 @@ def test_the_limit_is_named_not_what_the_parser_was_reading(
     assert_problem(wire.answer(), 400, "bad-http", named)
 
 
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"\0",
+        b"GET \1",
+        b"GET / HTTP/1.1\r\nHost: mq\r\n\0",
+        b"PUT /q HTTP/1.1\r\nHost: mq\r\nTransfer-Encoding: chunked\r\n\r\n\0",
+    ],
+)
+def test_an_answer_to_what_is_not_http_is_short(wire: Wire, garbage: bytes) -> None:
+    """It would otherwise show all that came, at several times its length."""
+    wire.send(garbage + b"\0" * 200_000)
+
+    answer = wire.answer()
+
+    assert_problem(answer, 400, "bad-http")
+    assert len(answer.body) < 5000
+
+
 def test_path_and_query_may_have_8190_bytes(wire: Wire) -> None:
     target = "/q/messages?id=".ljust(8190, "a")
 

@@ -34,6 +34,10 @@ _OTHER_HEAD_BYTES = 4
 _END = b"\r\n\r\n"
 """The end of a head, and of a body in chunks."""
 
+_MOST_SHOWN_CHARACTERS = 1000
+"""How much an answer shows of what the parser says. It shows the line in which it found something
+wrong, and that may be all that came."""
+
 
 _PROPERTY = re.compile(
     rb"\n(?:traceparent|tracestate|baggage|content-encoding|content-language|ce-|x-meta-)", re.I
@@ -53,6 +57,7 @@ def blame(error: BaseException, data: bytes) -> BaseException:
     """Return the error to report for a request that could not be read, given the bytes that came
     last. If a limit is the cause, it names that. A head over a limit that has properties is over
     theirs."""
+    error.__traceback__ = None  # Its frames hold what came, and the error itself.
     error = _in_our_words(error)
     if not isinstance(error, HeadTooLong) or not _PROPERTY.search(data):
         return error
@@ -66,7 +71,8 @@ def _in_our_words(error: BaseException) -> BaseException:
     """Return an error in our words for what the parser says of a limit, and of a target, of which
     it may say nothing but the target. Returns any other error as it is."""
     if isinstance(error, InvalidURLError):
-        return BadHttpMessage(f"the target is neither a path nor a URL: {error.message}")
+        target = error.message[:_MOST_SHOWN_CHARACTERS]
+        return BadHttpMessage(f"the target is neither a path nor a URL: {target}")
     if isinstance(error, LineTooLong):
         if error.args[1] == MAX_HEAD_BYTES:
             return HeadTooLong(_LONG_HEAD)
@@ -75,6 +81,8 @@ def _in_our_words(error: BaseException) -> BaseException:
         )
     if str(error.args[0] if error.args else "").startswith("Too many headers"):
         return HeadTooLong(f"the request has more than {MAX_HEADERS} headers")
+    if isinstance(error, BadHttpMessage) and len(error.message) > _MOST_SHOWN_CHARACTERS:
+        return BadHttpMessage(f"{error.message[:_MOST_SHOWN_CHARACTERS]}...")
     return error
 
 
