@@ -249,8 +249,10 @@ def is_simple(data: bytes, request: tuple[RawRequestMessage, StreamReader]) -> b
     """Return whether a piece that came with one request cannot go over a limit of it, and ends with
     it: it is short and of HTTP, and the request is whole and not in chunks."""
     message, payload = request
-    is_short = len(data) <= MAX_HEADER_BYTES and (b" HTTP/1." in data or not data)
-    return is_short and payload.is_eof() and not message.chunked
+    is_whole = payload.is_eof() and not message.chunked
+    end = data.find(_END) + len(_END) + payload.total_bytes
+    is_alone = len(data) == end <= MAX_HEADER_BYTES
+    return is_whole and is_alone and b" HTTP/1." in data[: data.find(b"\r\n")]
 
 
 def has_lost_body(headers: CIMultiDictProxy[str], body: StreamReader) -> bool:

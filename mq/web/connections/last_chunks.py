@@ -1,43 +1,54 @@
 """What comes behind a body in chunks has no headers but its own.
 
 Such a body may end with trailers (RFC 9112, section 7.1.2). aiohttp's parser in C keeps the last
-one, and gives it to the next request that it reads, as its first header.
+one, and gives it to the next request that it reads, as its first header. It says neither whether
+there were trailers nor where a body ended, so the bytes are followed here too.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from itertools import pairwise
+from enum import Enum, auto
 
-from aiohttp import web
+from aiohttp import hdrs, web
 from aiohttp.http_parser import HttpRequestParser, RawRequestMessage
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 
-from mq.config import KIB
-
-MAX_KEPT_BYTES = 512 * KIB
-"""Twice what the event loop reads at once: a parser that holds something back has not seen that
-much, and a client that goes on sending may let it do so for ever."""
-
+_LINE_END = b"\r\n"
 _END = b"\r\n\r\n"
-_WITHOUT_TRAILERS = b"\r\n0" + _END
-"""The end of a body in chunks that has no trailers, as all clients write it."""
+_EMPTY_LINES = re.compile(rb"[\r\n]*")
+_CHUNK = re.compile(rb"([0-9A-Fa-f]++)[^\r\n]*+\r\n")
+
+
+class _Part(Enum):
+    """What comes next on a connection."""
+
+    HEAD = auto()
+    CHUNK = auto()
+    TRAILER = auto()
 
 
 class LastChunks:
-    """What one connection has sent since the head of its last request, if that is in chunks, or
-    that its parser may not have seen yet."""
+    """How far the bytes of one connection have been followed, and what they end with.
 
-    __slots__ = ("_body", "_came", "_has_ended")
+    `_came` is what the parser may not have seen yet, or what cannot be told yet; `_next` begins at
+    `_at` in it, or so far behind it. `_body` is the last body if it is in chunks, until other bytes
+    than its own are read by a new parser.
+    """
+
+    __slots__ = ("_at", "_body", "_came", "_has_trailer", "_next")
 
     def __init__(self) -> None:
         self._body: StreamReader | None = None
+        self._has_trailer = False
+        self._next = _Part.HEAD
         self._came = b""
-        self._has_ended = False
+        self._at = 0
 
     @property
     def is_clear(self) -> bool:
-        """Whether what comes next comes behind no chunks."""
+        """Whether what comes next is a head, and comes behind no chunks."""
         return self._body is None and not self._came
 
     def count_clean(
@@ -46,53 +57,91 @@ class LastChunks:
         came: Sequence[tuple[RawRequestMessage, StreamReader]],
         is_held_back: bool,
     ) -> int:
-        """Return how many of the requests that came with a piece have no header of another: those
-        before the first one that may come behind a trailer. `is_held_back` means that the parser
-        may not have seen all of the piece yet."""
-        body, seen = self._body, self._came + data
+        """Follow a piece, and return how many of the requests that came with it have no header of
+        another: those before the first one that comes behind a trailer. `is_held_back` means that
+        the parser may not have seen all of the piece yet."""
+        if data:
+            self._let_go()
+            self._came += data
         for number, (message, payload) in enumerate(came):
-            if body is not None and not _comes_behind_end(seen, _first_words(message), came):
+            self._pass_chunks()
+            if self._has_trailer or not self._pass_head(message):
                 return number
-            body = payload if message.chunked else None
-        self._has_ended = body is not None and body.is_eof() and not is_held_back
-        if not (self._has_ended or is_held_back):
-            seen = b"" if body is None else seen[1 - len(_WITHOUT_TRAILERS) :]
-        self._body, self._came = body, seen[-MAX_KEPT_BYTES:]
+            self._begin_body(message, payload)
+        self._pass_chunks()
+        if self._at >= len(self._came):
+            self._let_go()
+        elif not is_held_back:
+            self._let_go()
+            self._shorten_head()
         return len(came)
 
     def may_hide_trailer(self) -> bool:
-        """Return whether trailers may be before what has begun to come behind the body."""
-        if not self._has_ended or self._came.endswith(_END):
-            return False
-        _, end, behind = self._came.rpartition(_WITHOUT_TRAILERS)
-        return not end or _END in behind
+        """Return whether something has begun to come behind a body with trailers."""
+        is_whole = self._body is not None and self._body.is_eof()
+        return is_whole and self._has_trailer and self._at < len(self._came)
 
     def are_over(self) -> bool:
-        """Return whether the body was the last that came. From then on another parser must read
-        what comes."""
-        if not (self._has_ended and self._came.endswith(_END)):
+        """Return whether a body in chunks was the last that came. From then on another parser must
+        read what comes."""
+        is_last = self._next is _Part.HEAD and self._at >= len(self._came)
+        if self._body is None or not (is_last and self._body.is_eof()):
             return False
-        self._body, self._came, self._has_ended = None, b"", False
+        self._body, self._has_trailer = None, False
         return True
 
+    def _pass_head(self, message: RawRequestMessage) -> bool:
+        """Pass a head. Return False if it is not where it should be."""
+        if self._next is not _Part.HEAD:
+            return False
+        found = _EMPTY_LINES.match(self._came, self._at)
+        assert found is not None
+        end = self._came.find(_END, found.end())
+        words = f"{message.method} {message.path} ".encode("utf-8", "surrogateescape")
+        is_elsewhere = self._body is not None and not self._came.startswith(words, found.end())
+        if end < 0 or is_elsewhere:
+            return False
+        self._at = end + len(_END)
+        return True
 
-def _comes_behind_end(
-    seen: bytes, words: bytes, came: Sequence[tuple[RawRequestMessage, StreamReader]]
-) -> bool:
-    """Return whether all requests that begin with these words come behind the end of a body in
-    chunks without trailers, or behind a request without a body. A body may contain what looks like
-    that end with such a beginning, so it is not enough that there is one: behind trailers the real
-    beginning has another end before it."""
-    clean = seen.count(_WITHOUT_TRAILERS + words)
-    behind_heads = sum(
-        before is EMPTY_PAYLOAD and _first_words(message) == words
-        for (_, before), (message, _) in pairwise(came)
-    )
-    return clean > 0 and seen.count(_END + words) <= clean + behind_heads
+    def _begin_body(self, message: RawRequestMessage, payload: StreamReader) -> None:
+        self._body = payload if message.chunked else None
+        if message.chunked:
+            self._next = _Part.CHUNK
+        elif payload is not EMPTY_PAYLOAD:
+            self._at += int(message.headers.get(hdrs.CONTENT_LENGTH, 0))
 
+    def _pass_chunks(self) -> None:
+        """Pass as much of a body in chunks as has come. The parser may not be there yet, and find
+        something wrong: this stops there."""
+        came, at = self._came, self._at
+        while self._next is _Part.CHUNK and (chunk := _CHUNK.match(came, at)):
+            length, at = int(chunk[1], 16), chunk.end()
+            if length:
+                at += length + len(_LINE_END)
+            else:
+                self._next = _Part.TRAILER
+        while self._next is _Part.TRAILER and (end := came.find(_LINE_END, at)) >= 0:
+            if end == at:
+                self._next = _Part.HEAD
+            else:
+                self._has_trailer = True
+            at = end + len(_LINE_END)
+        self._at = at
 
-def _first_words(message: RawRequestMessage) -> bytes:
-    return f"{message.method} {message.path} ".encode("utf-8", "surrogateescape")
+    def _let_go(self) -> None:
+        """Keep nothing of what was passed."""
+        passed = self._at
+        self._at = max(0, passed - len(self._came))
+        self._came = self._came[passed:]
+
+    def _shorten_head(self) -> None:
+        """Keep only the first and the last bytes of a head that has begun behind no chunks: they
+        are enough to find its end."""
+        if self._next is _Part.HEAD:
+            self._came = self._came.lstrip(_LINE_END)
+            if self._body is None and len(self._came) > len(_END):
+                self._came = self._came[:1] + self._came[1 - len(_END) :]
 
 
 def new_parser(connection: web.RequestHandler) -> HttpRequestParser:
