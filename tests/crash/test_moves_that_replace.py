@@ -13,7 +13,15 @@ from mq import client, ctl, fsck, kombu, web
 from mq.spool import abilities, network_files, root, root_format, sweep
 from mq.spool.message import fresh_copy
 from mq.spool.queue import fresh_folder, prepared, purged, purging, queues, settings_file
-from mq.spool.spark import claiming, claims, marker_files, settle, staging, transactions
+from mq.spool.spark import (
+    claiming,
+    claims,
+    letting_go,
+    marker_files,
+    settle,
+    staging,
+    transactions,
+)
 from mq.store import probe
 from mq.store.publishing import batch, filling, own_id, twins
 from mq.store.queue import expiry
@@ -59,6 +67,7 @@ NOT_RUN_HERE = {
     name_of(settle): "Spark's sink and claims: tests/spark",
     name_of(claiming): "Spark's claims: tests/spark",
     name_of(claims): "Spark's claims: tests/spark",
+    name_of(letting_go): "Spark's claims: tests/spark",
     name_of(marker_files): "Spark's queries: tests/spark",
     name_of(root_format.write_format): "what another server wrote meanwhile is the same",
     name_of(sweep.Sweeper._set_aside_if_damaged): "hands on to `move_aside`, as `remove` does",

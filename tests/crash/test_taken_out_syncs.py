@@ -12,7 +12,7 @@ from mq.commit import blocking, reopening, rounds
 from mq.lines import transfer
 from mq.spool import abilities, network_files, root_format
 from mq.spool.message import fresh_copy
-from mq.spool.spark import claiming, claims, staging, transactions
+from mq.spool.spark import claiming, claims, letting_go, staging, transactions
 from mq.store import bodies, by_id, probe, visibility
 from mq.store.moving import move, move_many
 from mq.store.publishing import filling, own_id, publish, publish_each
@@ -120,6 +120,7 @@ NOT_RUN_HERE = {
     name_of(transactions): "Spark's sink: tests/spark",
     name_of(claiming): "Spark's claims: tests/spark",
     name_of(claims): "Spark's claims: tests/spark",
+    name_of(letting_go): "Spark's claims: tests/spark",
     name_of(by_url): "Spark over HTTP: tests/spark/by_url",
     name_of(vsqs): "the queue without a server has its own tests",
 }

@@ -61,9 +61,10 @@ def _release(spool: Spool, name: str, force: bool) -> Released:
         raise CommandFailed(ExitCode.NOT_FOUND, f"there is no group {name} in {spool.root}")
     given_back = group.fence()
     if force:
-        given_back += group.give_back_sealed(_unfinished(group))
+        given_back += group.give_back_sealed(_unfinished(group)) + group.give_back_unsynced()
     spool.files.sync_file_system(spool.fd(Folder.SPARK))
-    return Released(name, given_back, _count_kept(spool, group), _unfinished(group))
+    sealed = sorted(_unfinished(group) + group.unsynced())
+    return Released(name, given_back, _count_kept(spool, group), sealed)
 
 
 def _count_kept(spool: Spool, group: Group) -> int:

@@ -6,6 +6,7 @@
       floor.N                   batches up to N are done
       N.open.ID/PART/QUEUE:ID   batch N while it is claimed
       N/PART/QUEUE:ID           sealed: this folder is what batch N is, until it is done
+      N.unsynced/PART/QUEUE:ID  done, and kept: `letting_go` says why
 
 All state is in names, and each change is one rename. A new driver renames `driver.ID` and the open
 folders of those before it: their next rename finds nothing and fails, so they are fenced off, dead
@@ -33,22 +34,16 @@ from mq.spool.rolling import to_queue
 from mq.spool.sets import give_up_set, make_set, remove_empty_set
 from mq.spool.spark.claiming import Claim
 from mq.spool.spark.group_owner import NOBODY, Owner
+from mq.spool.spark.letting_go import let_go, unsynced_error, unsynced_in, unsynced_name
 from mq.spool.spark.marker_files import Markers, parse_number
 from mq.spool.spark.settle import bring
 from mq.spool.spool import Spool
 
 CLAIMS = "claims"
-ARCHIVE = "archive"
 _OR_OF_ANOTHER = ", or the checkpoint is of another group or root: no query has read with this one"
 
 _OPEN = re.compile(r"[0-9]+\.open\.([A-Za-z0-9-]+)")
 _TURN = re.compile(r"t([0-9]{1,18})-")
-
-
-def name_in_remove(group: str, batch: int) -> str:
-    """Return where a batch goes when it is done. It is never a queue's folder, because those end
-    with a UUID."""
-    return f"{group}:.{batch}"
 
 
 def _turn(driver: str) -> int:
@@ -155,6 +150,10 @@ class Group:
         numbers = map(parse_number, self._names())
         return sorted(number for number in numbers if number is not None)
 
+    def unsynced(self) -> list[int]:
+        """Return the numbers of the batches that are done and kept, in order."""
+        return unsynced_in(self._names())
+
     def is_sealed(self, batch: int) -> bool:
         return self._spool.exists(Folder.SPARK, f"{self._path}/{batch}")
 
@@ -173,8 +172,11 @@ class Group:
         done.
 
         The floor is durable before they go, and with it what the sink has written; each batch goes
-        in one rename. A crash in between leaves the others to the next call.
+        in one rename. A crash in between leaves the others to the next call. Raises ClaimError if
+        they cannot be made durable, and from then on until a person has decided about them.
         """
+        if unsynced := self.unsynced():
+            raise unsynced_error(self._spool, self._path, unsynced[0])
         while (floor := self.floor()) < batch:
             missing = next((n for n in range(floor + 1, batch + 1) if not self.is_sealed(n)), None)
             if missing is None:
@@ -183,26 +185,7 @@ class Group:
                 self.require_sealed(missing)
         done = [each for each in self.sealed() if each <= batch]
         if done:
-            # A driver that died here may have changed the floor without a sync.
-            self.sync_sealed()
-        for each in done:
-            self._put_away(each, archives)
-
-    def _put_away(self, batch: int, archives: bool) -> None:
-        source = f"{self._path}/{batch}"
-        if not archives:
-            try:
-                done = name_in_remove(self.name, batch)
-                self._spool.move(Folder.SPARK, source, Folder.REMOVE, done)
-            except FileExistsError:
-                # It belongs to an earlier group of that name, which counted from 1 too.
-                give_up_set(self._spool, Folder.SPARK, source, self.name)
-            return
-        for folder in (ARCHIVE, f"{ARCHIVE}/{self.name}"):
-            self._make_folder(folder)
-        # An earlier group of that name may have kept a batch of that number.
-        kept = f"{ARCHIVE}/{self.name}/{batch}"
-        self._spool.move_aside(Folder.SPARK, source, Folder.SPARK, kept)
+            let_go(self._spool, self._path, done, archives)
 
     # Batches
 
@@ -275,6 +258,11 @@ class Group:
         """Give back what an open claim holds, and remove its folder. Returns how many messages. One
         whose id the queue has again, with another body, is left to the next driver."""
         return bring(self._spool, path, to_queue, lambda member: f"{path}/{member}").placed
+
+    def give_back_unsynced(self) -> int:
+        """Give back the batches that are done and kept. The sink may have some of their
+        messages."""
+        return sum(self._give_back(unsynced_name(batch)) for batch in self.unsynced())
 
     # Names
 

@@ -21,8 +21,8 @@ from threading import Lock
 from typing import NamedTuple
 
 from mq.lifecycle import Folder
-from mq.spool.spark import claims
-from mq.spool.spark.claims import name_in_remove
+from mq.spool.spark import claims, letting_go
+from mq.spool.spark.letting_go import name_in_remove
 from mq.spool.spark.marker_files import parse_number
 from mq.spool.spool import Spool
 
@@ -30,7 +30,7 @@ MAX_DONE_MESSAGES = 200_000
 """A server knows the ids of this many messages that Spark is done with, the newest ones: 20 MB."""
 
 CLAIMS = f"{Folder.SPARK}/{claims.CLAIMS}"
-_ARCHIVE = f"{Folder.SPARK}/{claims.ARCHIVE}"
+_ARCHIVE = f"{Folder.SPARK}/{letting_go.ARCHIVE}"
 _FLOOR = "floor"
 
 _GAPS = 10

@@ -23,7 +23,7 @@ from mq.spool.message.in_use import try_locks
 from mq.spool.queue.queue_birth import queue_made_ns
 from mq.spool.root_format import FORMAT_FILE
 from mq.spool.sets import hold_set
-from mq.spool.spark.claims import ARCHIVE
+from mq.spool.spark.letting_go import ARCHIVE
 from mq.spool.spool import Spool
 from mq.store.publishing.publish import Draft
 from mq.store.shared_state import Workspace

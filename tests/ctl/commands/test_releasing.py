@@ -74,6 +74,24 @@ def test_a_batch_that_is_done_is_not_given_back(
     assert ctl.ok("info", "orders", "--json").json()["ready"] == 1
 
 
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ((), {"group": "lake", "given_back": 1, "kept": 0, "sealed": [1]}),
+        (("--force",), {"group": "lake", "given_back": 2, "kept": 0, "sealed": []}),
+    ],
+)
+def test_a_batch_that_was_done_and_not_synced_counts_as_sealed(
+    group: Group, ctl: Ctl, root: Path, flags: tuple[str, ...], said: dict[str, object]
+) -> None:
+    claims = root / "spark/claims/lake"
+    (claims / "floor.0").rename(claims / "floor.1")
+    (claims / "1").rename(claims / "1.unsynced")
+
+    assert ctl.ok("release", "--group", "lake", "--json", *flags).json() == said
+    assert ctl.ok("info", "orders", "--json").json()["ready"] == said["given_back"]
+
+
 @pytest.mark.parametrize("marker", ["floor.*", "driver.*", "query.*"])
 def test_of_a_damaged_group_all_is_given_back(
     group: Group, ctl: Ctl, root: Path, marker: str
