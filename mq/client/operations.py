@@ -41,7 +41,7 @@ from mq.client.retries import (
     log,
 )
 from mq.client.settings import SettingValue, setting_text, settings_in
-from mq.client.wire import ClientPause, Operation, Request, query
+from mq.client.wire import ClientPause, Operation, Request, ServerAnswer, query
 from mq.config import MAX_BATCH_BYTES, MAX_BATCH_LINES, MAX_WAIT_SECONDS
 from mq.lines.ndjson import MEDIA_TYPE
 from mq.names import MessageId, QueueName
@@ -67,6 +67,7 @@ def create_queue(
     changes = {name: setting_text(value) for name, value in (settings or {}).items()}
     parameters = f"?{urlencode(changes)}" if changes else ""
     answer = yield from ask(context, Request("PUT", f"/{queue}{parameters}", done=_MADE))
+    _require_no_page(answer)
     return answer.status == 201
 
 
@@ -75,7 +76,15 @@ def read_settings(context: Context, queue: QueueName) -> Operation[dict[str, Any
 
 
 def delete_queue(context: Context, queue: QueueName) -> Operation[None]:
-    yield from ask(context, Request("DELETE", f"/{queue}", done=_DELETED), GONE)
+    answer = yield from ask(context, Request("DELETE", f"/{queue}", done=_DELETED), GONE)
+    if answer.status in _DELETED:
+        _require_no_page(answer)
+
+
+def _require_no_page(answer: ServerAnswer) -> None:
+    """Raise UnexpectedAnswer if a success says more than that, as the page of a proxy does."""
+    if answer.body:
+        raise unexpected("has a body, where a server has none")
 
 
 def purge(context: Context, queue: QueueName, state: PurgedState) -> Operation[int]:

@@ -21,6 +21,7 @@ LINE = {
 COUNTS = {"queue": "orders", "ready": 1, "leased": 2, "delayed": 3, "oldest_age_seconds": 4.5}
 FAILED = {"id": ID, "status": 404, "type": "urn:mq:problem:message-not-found"}
 NESTED = b"[" * 100_000
+PAGE = b"<html>Please log in.</html>"
 MESSAGE = {
     "X-Message-Id": ID, "ETag": f'"{LEASE}"', "X-Published-At": TIME, "X-Visible-At": TIME,
 }  # fmt: skip
@@ -52,6 +53,14 @@ def receive_many_and_ack(queue: Queue) -> None:
 
 def publish(queue: Queue) -> object:
     return queue.publish("one")
+
+
+def create(queue: Queue) -> object:
+    return queue.create()
+
+
+def delete(queue: Queue) -> None:
+    queue.delete()
 
 
 def settings(queue: Queue) -> object:
@@ -97,6 +106,8 @@ HOSTILE: dict[str, tuple[Callable[[Queue], object], list[bytes]]] = {
     "counts, an age without end": (counts, [written(**COUNTS | {"oldest_age_seconds": 1e999})]),
     "counts, an age of digits": (counts, [written(**COUNTS | {"oldest_age_seconds": 10**400})]),
     "an error, nested deeply": (publish, [answer(NESTED, 400)]),
+    "a new queue, a page": (create, [answer(PAGE, 200)]),
+    "a deletion, a page": (delete, [answer(PAGE, 200)]),
     "a move, nested deeply": (move, [answer(NESTED)]),
     "a move, without end": (move, [written(moved=1e999)]),
     "a purge, nested deeply": (purge, [answer(NESTED)]),
