@@ -44,6 +44,7 @@ class LakeFolder:
         uri = self._top.toUri()
         is_local = uri.getScheme() in (None, "file")
         self._local_path = os.path.realpath(uri.getPath()) if is_local else None
+        self._listening_fd: int | None = None
 
     def full(self, name: str) -> str:
         return f"{self.url}/{name}"
@@ -133,10 +134,27 @@ class LakeFolder:
         if self._local_path is None:
             return
         files = Files()
+        if self._listening_fd is not None:
+            return files.sync_file_system(self._listening_fd)
         fd = files.open_folder(None, self._local_path)
         try:
             files.sync_file_system(fd)
         finally:
+            files.close(fd)
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Let `sync` raise each error of the disk since this block began. Otherwise it does not
+        learn of one that the sync of another program has reported before (syncfs(2))."""
+        if self._local_path is None:
+            yield
+            return
+        files = Files()
+        self._listening_fd = files.open_folder(None, self._local_path)
+        try:
+            yield
+        finally:
+            fd, self._listening_fd = self._listening_fd, None
             files.close(fd)
 
     def is_writable(self) -> bool:

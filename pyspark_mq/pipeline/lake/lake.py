@@ -89,7 +89,7 @@ class Lake:
                 "for this user, or name another one",
             ) from None
         # A replay has the lock for a moment.
-        with self.folder.locked(_LOCK_SECONDS) as is_held:
+        with self.folder.listening(), self.folder.locked(_LOCK_SECONDS) as is_held:
             if not is_held:
                 raise CommandFailed(
                     ExitCode.TRY_AGAIN,
