@@ -14,24 +14,24 @@ from collections.abc import Sequence
 from mq.client import Client, Message, Queue
 
 
-def copy(message: Message, readers: Sequence[Queue]) -> None:
-    """Publish a message to the queue of each reader. If this is done again, because it was killed
-    in the middle, the id tells the server which copies exist already."""
-    for each in readers:
-        each.publish(
-            message.body,
-            content_type=message.content_type,
-            message_id=message.id,
-            properties=message.properties,
-        )
+def copy(message: Message, first: Queue, others: Sequence[str]) -> None:
+    """Publish a message to the queues of all readers, or to none. If this is done again, because it
+    was killed in the middle, the id tells the server which copies exist already."""
+    first.publish(
+        message.body,
+        content_type=message.content_type,
+        message_id=message.id,
+        properties=message.properties,
+        also=others,
+    )
 
 
-def main(source: str, *names: str) -> None:
+def main(source: str, *readers: str) -> None:
     with Client() as mq:  # MQ_URL, or http://127.0.0.1:8080
-        readers = [mq.queue(each) for each in names]
-        for each in (mq.queue(source), *readers):
-            each.create()
-        mq.queue(source).worker(lambda message: copy(message, readers), concurrency=8).run()
+        for each in (source, *readers):
+            mq.queue(each).create()
+        first, others = mq.queue(readers[0]), readers[1:]
+        mq.queue(source).worker(lambda each: copy(each, first, others), concurrency=8).run()
 
 
 if __name__ == "__main__":

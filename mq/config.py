@@ -27,8 +27,8 @@ MAX_WAIT_SECONDS = 60
 MAX_ANSWER_MESSAGES = 1000
 """How many messages the answer to a receive or a peek has at most."""
 
-MAX_RECEIVE_QUEUES = 64
-"""From how many queues one receive may take."""
+MAX_QUEUES = 64
+"""From how many queues one receive may take, and to how many one publish may go."""
 
 MAX_BATCH_LINES = 1000
 MAX_BATCH_BYTES = 16 * MIB

@@ -104,13 +104,16 @@ def count(context: Context, queue: QueueName) -> Operation[Counts]:
     return read_counts((yield from ask(context, Request("GET", f"/{queue}"))))
 
 
-def publish(context: Context, queue: QueueName, message: NewMessage) -> Operation[MessageId]:
-    """Publish a message under an id of the client's own, so that it is safe to send it again."""
+def publish(
+    context: Context, queues: Sequence[QueueName], message: NewMessage
+) -> Operation[MessageId]:
+    """Publish a message to all of the queues, under an id of the client's own, so that it is safe
+    to send it again."""
     message_id = _id_of(context, message)
     given = {"X-Message-Id": message_id, "Content-Type": content_type_of(message)}
     request = Request(
         "POST",
-        f"/{queue}/messages{query(delay=message.delay)}",
+        publish_target(queues, query(delay=message.delay)),
         bytes_of(message.body),
         {name: value for name, value in given.items() if value is not None}
         | properties_of(message),
@@ -122,18 +125,18 @@ def publish(context: Context, queue: QueueName, message: NewMessage) -> Operatio
 
 
 def publish_many(
-    context: Context, queue: QueueName, messages: Iterable[NewMessage]
+    context: Context, queues: Sequence[QueueName], messages: Iterable[NewMessage]
 ) -> Operation[list[MessageId]]:
     """Publish messages in batches, each whole or not at all. A message that is too large for a
     batch goes by itself."""
     published: list[MessageId] = []
-    for part in _batches(context, messages):
+    for part in _batches(context, messages, MAX_BATCH_LINES // len(queues)):
         if isinstance(part, NewMessage):
-            published.append((yield from publish(context, queue, part)))
+            published.append((yield from publish(context, queues, part)))
             continue
         request = Request(
             "POST",
-            f"/{queue}/messages?batch",
+            publish_target(queues, "?batch"),
             part.data,
             {"Content-Type": MEDIA_TYPE},
         )
@@ -142,6 +145,11 @@ def publish_many(
             raise unexpected("has other ids")
         published += part.ids
     return published
+
+
+def publish_target(queues: Sequence[QueueName], more: str = "") -> str:
+    """Return the target of a publish to all of the queues; `more` is the beginning of its query."""
+    return _with_others(f"/{queues[0]}/messages{more}", "also", queues)
 
 
 def receive(
@@ -202,9 +210,14 @@ def receive_target(
 ) -> str:
     """Return the target of a receive from the first of the queues that has a message."""
     target = f"/{queues[0]}/messages{query(max=most, wait=wait or None, visibility=visibility)}"
-    if len(queues) > 1:
-        target += f"{'&' if '?' in target else '?'}then={','.join(queues[1:])}"
-    return target
+    return _with_others(target, "then", queues)
+
+
+def _with_others(target: str, name: str, queues: Sequence[QueueName]) -> str:
+    """Return a target with a parameter that names all queues but the first."""
+    if len(queues) == 1:
+        return target
+    return f"{target}{'&' if '?' in target else '?'}{name}={','.join(queues[1:])}"
 
 
 def peek(
@@ -229,15 +242,17 @@ def _id_of(context: Context, message: NewMessage) -> MessageId:
     return arguments.message_id("message_id", message.message_id)
 
 
-def _batches(context: Context, messages: Iterable[NewMessage]) -> Iterator[Lines | NewMessage]:
-    """Yield batches of messages, in the order in which they come."""
+def _batches(
+    context: Context, messages: Iterable[NewMessage], most: int
+) -> Iterator[Lines | NewMessage]:
+    """Yield batches of up to `most` messages, in the order in which they come."""
     lines: list[bytes] = []
     ids: list[MessageId] = []
     size = 0
     for message in messages:
         message_id = _id_of(context, message)
         line = write_line(message, message_id)
-        if lines and (size + len(line) > MAX_BATCH_BYTES or len(lines) == MAX_BATCH_LINES):
+        if lines and (size + len(line) > MAX_BATCH_BYTES or len(lines) == most):
             yield Lines(b"".join(lines), ids)
             lines, ids, size = [], [], 0
         if len(line) > MAX_BATCH_BYTES:

@@ -182,4 +182,6 @@ class AbandonedBatch(PlacedSuspect):
             return None
         if self.place.name == self.batch.open:
             return "moved to remove, for the reaper"
-        return f"delivered {swept.delivered} messages to queue {self.batch.queue}"
+        queue = self.batch.queue
+        where = "their queues" if queue is None else f"queue {queue}"
+        return f"delivered {swept.delivered} messages to {where}"

@@ -15,7 +15,7 @@ from mq.client.messages import Delivery
 from mq.client.retries import WORKER_PAUSE_SECONDS, asked_pause_seconds, is_temporary
 from mq.client.wire import Stopped
 from mq.config import (
-    MAX_RECEIVE_QUEUES,
+    MAX_QUEUES,
     WORKER_SHORT_WAIT_SECONDS,
     WORKER_STOP_SECONDS,
     WORKER_WAIT_SECONDS,
@@ -146,9 +146,7 @@ class Receiver:
         most = min(-(-room // len(poll.queues)), _MOST_AT_ONCE)
         with self._lock:
             queues = self._order.consume(len(poll.queues))
-        parts = [
-            queues[at : at + MAX_RECEIVE_QUEUES] for at in range(0, len(queues), MAX_RECEIVE_QUEUES)
-        ]
+        parts = [queues[at : at + MAX_QUEUES] for at in range(0, len(queues), MAX_QUEUES)]
         wait = self._wait_seconds if len(parts) == 1 else _ONE_OF_MANY_WAIT_SECONDS
         for part in parts:
             if self._receive(poll, part, most, wait) or poll.ended.is_set():

@@ -9,26 +9,49 @@ from mq.disk.files import HIDDEN
 from mq.names import QueueName, is_queue_name
 from mq.spool.sets import OPEN_SUFFIX
 
+_SEVERAL = "+"
+"""Stands for QUEUE in the name of a batch for several queues. No queue has that name."""
+
 
 class BatchName(NamedTuple):
-    """The set of one batch: `new/.QUEUE:UUID.open`, sealed as `new/.QUEUE:UUID`."""
+    """The set of one batch: `new/.QUEUE:UUID.open`, sealed as `new/.QUEUE:UUID`. If it is for
+    several queues it is `new/.+:UUID`, `queue` is None, and its members say which they are."""
 
-    queue: QueueName
+    queue: QueueName | None
     sealed: str
 
     @property
     def open(self) -> str:
         return self.sealed + OPEN_SUFFIX
 
+    @property
+    def removed(self) -> str:
+        """What its name in `remove` begins with once it is given up."""
+        return self.queue or "batch"
 
-def new_batch_name(queue: QueueName) -> BatchName:
-    return BatchName(queue, f"{HIDDEN}{queue}:{uuid.uuid4()}")
+    def may_have(self, queue: QueueName) -> bool:
+        """Whether members of that queue can be in the batch."""
+        return self.queue is None or self.queue == queue
+
+
+def new_batch_name(*queues: QueueName) -> BatchName:
+    queue = queues[0] if len(queues) == 1 else None
+    return BatchName(queue, f"{HIDDEN}{queue or _SEVERAL}:{uuid.uuid4()}")
 
 
 def parse_batch_name(name: str) -> BatchName | None:
     """Return the batch, open or sealed, that a hidden name in `new` belongs to, or None for another
     name."""
     queue, colon, _ = name.removeprefix(HIDDEN).partition(":")
-    if not name.startswith(HIDDEN) or not colon or not is_queue_name(queue):
+    if not name.startswith(HIDDEN) or not colon:
         return None
-    return BatchName(QueueName(queue), name.removesuffix(OPEN_SUFFIX))
+    if queue != _SEVERAL and not is_queue_name(queue):
+        return None
+    return BatchName(
+        None if queue == _SEVERAL else QueueName(queue), name.removesuffix(OPEN_SUFFIX)
+    )
+
+
+def is_for_several(name: str) -> bool:
+    """Whether this is the name of a batch for several queues, open or sealed."""
+    return name.startswith(f"{HIDDEN}{_SEVERAL}:")

@@ -208,4 +208,4 @@ def sealed_batches(spool: Spool, queue: QueueName) -> list[str]:
 
 def _is_sealed_batch(name: str, queue: QueueName) -> bool:
     batch = None if name.endswith(OPEN_SUFFIX) else parse_batch_name(name)
-    return batch is not None and batch.queue == queue
+    return batch is not None and batch.may_have(queue)

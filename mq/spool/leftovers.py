@@ -7,10 +7,12 @@ delivering them just now; they may be promised already, so a purge waits for the
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from mq.disk.files import HIDDEN
 from mq.lifecycle import Folder
 from mq.names import QueueName
+from mq.spool.batch_names import is_for_several
 from mq.spool.message.held import Held, Lost, hold
 from mq.spool.sets import OPEN_SUFFIX, hold_set
 from mq.spool.spool import Spool
@@ -58,9 +60,15 @@ class Leftovers:
         return self._sweeper.uncopied
 
     def _is_of_queue(self, name: str) -> bool:
-        """Whether this is the name of a message or a sealed batch of the queue in `new`."""
-        is_of_queue = name.removeprefix(HIDDEN).startswith(f"{self._queue}:")
-        return is_of_queue and not name.endswith(OPEN_SUFFIX)
+        """Whether this is the name of a message or a sealed batch of the queue in `new`, or of one
+        for several queues that has messages of this one."""
+        if name.endswith(OPEN_SUFFIX):
+            return False
+        if is_for_several(name):
+            with suppress(FileNotFoundError):
+                inside = self._spool.names_below(Folder.NEW, name)
+                return any(each.startswith(f"{self._queue}:") for each in inside)
+        return name.removeprefix(HIDDEN).startswith(f"{self._queue}:")
 
     def _is_held(self, name: str) -> bool:
         spool = self._spool

@@ -234,7 +234,7 @@ class Sweeper:
                 return _NOTHING
             try:
                 if name == batch.open:
-                    given_up = give_up_set(self._spool, Folder.NEW, name, batch.queue)
+                    given_up = give_up_set(self._spool, Folder.NEW, name, batch.removed)
                     return Swept(sets=int(given_up))
                 return self._roll_forward(name)
             finally:

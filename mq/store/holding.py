@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from mq.commit.operation import Operation
@@ -24,6 +24,21 @@ def hold(work: Workspace, queue: QueueName) -> Operation[None] | tuple[()]:
             work.hold_queue(queue)
     except QueueLocked:
         return once_unlocked(queue, lambda: work.hold_queue(queue))
+    return ()
+
+
+def hold_all(work: Workspace, queues: Sequence[QueueName]) -> Operation[None] | tuple[()]:
+    """Do what `hold` does for several queues, which are all held then."""
+
+    def attempt() -> None:
+        for each in queues:
+            if not work.spool.queues.is_held(each):
+                work.hold_queue(each)
+
+    try:
+        attempt()
+    except QueueLocked:
+        return once_unlocked(queues[0], attempt)
     return ()
 
 

@@ -140,15 +140,15 @@ class Store:
         return await self._publisher.publish(queue, draft)
 
     def submit_publish(self, queue: QueueName, draft: Draft, done: Done) -> None:
-        """Publish as `publish` does, for a caller that does not wait: a body in memory, under an id
-        of the server. `done` is called on the event loop, never from within this call, with what
-        `publish` returns or raises."""
+        """Publish a body that is in memory, under an id of the server, for a caller that does not
+        wait. `done` gets what `publish` returns or raises, on the event loop, never at once."""
         self._publisher.submit(queue, draft, done)
 
-    async def publish_batch(self, queue: QueueName, entries: Sequence[Entry]) -> list[Published]:
-        """Publish all of a batch or nothing, in that order. The caller holds one of `batch_slots`
-        while it has a batch in memory. Raises QueueNotFound, StoreUnavailable, IdTaken."""
-        return await self._publisher.publish_batch(queue, entries)
+    async def publish_batch(
+        self, queue: QueueName, entries: Sequence[Entry], also: Sequence[QueueName] = ()
+    ) -> list[Published]:
+        """Publish a batch, all or nothing, to all of these queues. Raises as `publish` does."""
+        return await self._publisher.publish_batch(queue, entries, also)
 
     async def receive(
         self, queue: QueueName, visibility_seconds: float | None, wait_seconds: float = 0.0

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 from urllib.parse import parse_qsl
 
 from aiohttp import web
 from multidict import CIMultiDictProxy
 
-from mq.config import MAX_CONTENT_TYPE_BYTES, MAX_MOVES
+from mq.config import MAX_CONTENT_TYPE_BYTES, MAX_MOVES, MAX_QUEUES
 from mq.errors import InvalidRequest
 from mq.lines.ndjson import is_content_type
-from mq.names import MessageId, QueueName, parse_message_id
+from mq.names import MessageId, QueueName, parse_message_id, parse_queue_name
 from mq.store.by_id import Guard
 
 _MOST_PARAMETERS = 32
@@ -84,6 +85,20 @@ def read_parameters(
             raise InvalidRequest(f"parameter {name!r} is given twice; give it once")
         values.setdefault(name, []).append(value)
     return {name: ",".join(several) for name, several in values.items()}
+
+
+def read_queues(
+    parameters: dict[str, str], name: str, first: QueueName
+) -> Sequence[QueueName] | None:
+    """Return the queues that a parameter names besides the first, or None if it is not given.
+    Raises InvalidName, InvalidRequest."""
+    text = parameters.get(name)
+    if text is None:
+        return None
+    queues = dict.fromkeys([first, *map(parse_queue_name, text.split(","))])
+    if len(queues) > MAX_QUEUES:
+        raise InvalidRequest(f"{len(queues)} queues; one request may name at most {MAX_QUEUES}")
+    return [*queues][1:]
 
 
 def read_seconds(

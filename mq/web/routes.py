@@ -28,8 +28,8 @@ class Route(NamedTuple):
 
     `parameters` are those it takes; None means that the query is ignored. Those in `lists` may be
     given more than once. `scopes` has another scope for a parameter that makes the request do
-    something else. `other_queue` is the parameter that names one more queue, or several, which the
-    token must be for too.
+    something else. `others` are the parameters that name more queues, which the token must be for
+    too.
     """
 
     handler: Handler
@@ -37,7 +37,7 @@ class Route(NamedTuple):
     parameters: frozenset[str] | None = frozenset()
     scopes: Mapping[str, Scope] = {}
     lists: frozenset[str] = frozenset()
-    other_queue: str = ""
+    others: frozenset[str] = frozenset()
 
     def scope_with(self, parameters: Mapping[str, str]) -> Scope:
         """Return the scope that a request with these parameters needs."""
@@ -46,7 +46,7 @@ class Route(NamedTuple):
     def queues_with(self, queue: QueueName, parameters: Mapping[str, str]) -> list[QueueName]:
         """Return the queues that a request with these parameters is about. What is not the name of
         a queue is left to its handler."""
-        others = parameters.get(self.other_queue, "").split(",")
+        others = [each for name in self.others for each in parameters.get(name, "").split(",")]
         return [queue, *(QueueName(each) for each in others if is_queue_name(each))]
 
 
@@ -56,7 +56,10 @@ QUEUE: Resource = {
     "GET": Route(queues.describe_queue, Scope.READ),
     "HEAD": Route(queues.describe_queue, Scope.READ),
     "PUT": Route(
-        queues.create_queue, Scope.ADMIN, frozenset(SETTINGS), other_queue=queues.DEAD_LETTERS
+        queues.create_queue,
+        Scope.ADMIN,
+        frozenset(SETTINGS),
+        others=frozenset({queues.DEAD_LETTERS}),
     ),
     "DELETE": Route(queues.delete_queue, Scope.ADMIN, frozenset({"purge"})),
 }
@@ -67,14 +70,14 @@ MESSAGES: Resource = {
         receiving.PARAMETERS,
         {"peek": Scope.READ},
         receiving.QUEUES,
-        other_queue=receiving.THEN,
+        others=receiving.QUEUES,
     ),
     "POST": Route(
         publishing.publish,
         Scope.WRITE,
         publishing.PARAMETERS,
-        lists=moving.IDS,
-        other_queue=moving.SOURCE,
+        lists=moving.IDS | publishing.QUEUES,
+        others=publishing.QUEUES | {moving.SOURCE},
     ),
 }
 MESSAGE: Resource = {

@@ -103,7 +103,7 @@ def test_an_answer_is_heard_for_the_time_that_it_was_under_way(
     context = context._replace(ids=ids)
     made = []
     for late in (30.0, 0.0, 0.0):
-        publishing = operations.publish(context, ORDERS, NewMessage("x"))
+        publishing = operations.publish(context, [ORDERS], NewMessage("x"))
         request = next(publishing)
         date, came_at = http_date(wall.seconds), clock.now
         clock.now += late

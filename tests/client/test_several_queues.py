@@ -1,4 +1,4 @@
-"""Receives and workers of several queues: the first that has a message gives it."""
+"""Several queues: the first that has a message gives it, and all get what is published to all."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mq.client import Client, Message, Queue, QueueNotFound
+from mq.client import Client, Message, NewMessage, Queue, QueueNotFound
 from mq.errors import InvalidName
 from tests.support.faces import Running, counts, new_queue
 from tests.support.processes import wait_until
@@ -93,3 +93,49 @@ def test_what_names_no_queues_is_refused(urgent: Queue, then: Any, error: type[E
         with pytest.raises(error, match=r"then|a/b"):
             receive(then=then)
     assert counts(urgent) == (1, 0, 0)
+
+
+def test_a_message_goes_to_all_queues(urgent: Queue, orders: Queue) -> None:
+    sent = [
+        orders.publish("tea", content_type="text/x-bill", also=[urgent.name, orders.name]),
+        orders.publish("cake", message_id="own", properties={"x-meta-shop": "north"},
+                       also=[urgent.name]),
+        *orders.publish_many(["one", NewMessage("two", message_id="two")], also=[urgent.name]),
+    ]  # fmt: skip
+    assert orders.publish("cake", message_id="own", properties={"x-meta-shop": "north"},
+                          also=[urgent.name]) == "own"  # fmt: skip
+
+    for queue in (orders, urgent):
+        found = queue.receive_many(9)
+        assert [each.id for each in found] == sent
+        assert [each.text() for each in found] == ["tea", "cake", "one", "two"]
+        assert found[0].content_type == "text/x-bill"
+        assert found[1].properties == {"x-meta-shop": "north"}
+
+
+def test_batches_for_several_queues_are_smaller(urgent: Queue, orders: Queue) -> None:
+    """The server counts the copies."""
+    sent = orders.publish_many([b"x"] * 600, also=[urgent.name])
+
+    assert len(set(sent)) == 600
+    assert (counts(orders), counts(urgent)) == ((600, 0, 0), (600, 0, 0))
+
+
+def test_none_gets_it_if_one_queue_is_missing(orders: Queue) -> None:
+    for publish in (orders.publish, lambda body, **more: orders.publish_many([body], **more)):
+        with pytest.raises(QueueNotFound, match="absent"):
+            publish("tea", also=["absent"])
+    assert counts(orders) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("also", "error"),
+    [("usual", TypeError), (3, TypeError), ([3], TypeError), (["a/b"], InvalidName)],
+)
+def test_what_names_no_queues_to_publish_to_is_refused(
+    orders: Queue, also: Any, error: type[Exception]
+) -> None:
+    for publish in (partial(orders.publish, "x"), partial(orders.publish_many, ["x"])):
+        with pytest.raises(error, match=r"also|a/b"):
+            publish(also=also)
+    assert counts(orders) == (0, 0, 0)

@@ -68,7 +68,7 @@ NEEDED = {
     at(sweep.Sweeper.finish_batch, "lock"): "sweep while publishing a batch",
     at(filling.Batch._make, "lock"): "sweep while publishing a batch",
     at(filling.Batch.write, "lock_byte"): "publish an own id in a batch",
-    at(batch.seal_batch, "lock_shared"): "seal while deleting",
+    at(batch._hold_with_space, "lock_shared"): "seal for several queues while deleting one",
     at(by_id.hold_by_id, "lock"): "prolong late",
     at(move.try_move, "lock"): "move while receiving",
     at(own_id._publish, "lock_byte"): "publish an own id twice",

@@ -15,7 +15,7 @@ from mq.spool.message import fresh_copy
 from mq.spool.spark import claiming, claims, letting_go, staging, transactions
 from mq.store import bodies, by_id, probe, visibility
 from mq.store.moving import move, move_many
-from mq.store.publishing import filling, own_id, publish, publish_each
+from mq.store.publishing import own_id, parts, publish, publish_each
 from mq.store.queue import purge, queues, settings
 from mq.store.receiving import lease, receive
 from mq.store.removing import remove, remove_many
@@ -111,7 +111,7 @@ NOT_RUN_HERE = {
     name_of(fsck): "repairs by hand, and is run again",
     name_of(root_format.fill_format): "a repair of fsck, which is run again",
     name_of(probe.probe): "what it writes is nobody's",
-    name_of(filling.Batch._known): "as `own_id._adopt` does",
+    name_of(parts.BatchPart._known): "as `own_id._adopt` does",
     name_of(move.unsynced_move): "says what moves yield",
     name_of(transfer.flush): "writes a file of a person's",
     name_of(pipeline): "the lake, no root: tests/spark/pipeline",

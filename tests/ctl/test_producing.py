@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+from mq.config import MAX_BATCH_BYTES
 from mq.errors import ExitCode
 from tests.support.mqctl import Ctl, assert_refused, without_ours
 from tests.support.processes import Server
@@ -66,6 +67,46 @@ def test_a_batch_is_published_whole_and_prints_its_ids(ctl: Ctl, queue: str) -> 
     assert len(set(ids)) == 7
     assert sorted(bodies_in(ctl, queue)) == ["one", "two", *["x"] * 5]
     assert ctl.ok("send", queue, '{"body": "two", "id": "two"}', "--batch").out == b"two\n"
+
+
+def test_a_message_goes_to_all_queues_or_to_none(ctl: Ctl, queue: str) -> None:
+    others = [f"{queue}.bills", f"{queue}.kitchen"]
+    also = [word for each in [*others, queue] for word in ("--also", each)]
+    ctl.ok("create", others[0])
+    missing = ctl("send", queue, "cake", *also)
+    assert_refused(missing, ExitCode.NOT_FOUND, others[1])
+    assert ctl("peek", queue).code == ExitCode.EMPTY
+    ctl.ok("create", others[1])
+
+    sent = [
+        ctl.ok("send", queue, "cake", *also).out.decode().strip(),
+        ctl.ok("send", queue, *also, "--id", "large", stdin=bytes(200_000)).out.decode().strip(),
+        *ctl.ok("send", queue, *also, "--batch", stdin=batch({"body": "one"}, {"body": "two"}))
+        .out.decode()
+        .split(),
+    ]
+
+    assert sent[1] == "large"
+    for each in (queue, *others):
+        peeked = ctl.ok("peek", each, "-n", "9", "--json").lines()
+        assert [line["id"] for line in peeked] == sent
+        assert [line["body"] for line in peeked if line["id"] != "large"] == ["cake", "one", "two"]
+
+
+def test_a_body_for_several_queues_has_a_limit(ctl: Ctl, queue: str) -> None:
+    ctl.ok("create", f"{queue}.bills")
+    body = bytes(MAX_BATCH_BYTES + 1)
+
+    done = ctl("send", queue, "--also", f"{queue}.bills", stdin=body)
+
+    assert_refused(done, ExitCode.REFUSED, f"{MAX_BATCH_BYTES} bytes")
+    assert ctl("peek", queue).code == ExitCode.EMPTY
+
+
+def test_lines_go_to_one_queue(ctl: Ctl, queue: str) -> None:
+    done = ctl("send", queue, "--also", "bills", "--lines", stdin=b"one\n")
+
+    assert_refused(done, ExitCode.USAGE, "--also does not go with --lines")
 
 
 def test_a_batch_with_a_bad_line_publishes_nothing_and_names_it(ctl: Ctl, queue: str) -> None:

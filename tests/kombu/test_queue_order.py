@@ -11,7 +11,7 @@ from kombu import Connection, Consumer, Queue
 
 from mq.client import BadRequest, Client, QueueNotFound, operations
 from mq.client.retries import WORKER_PAUSE_SECONDS
-from mq.config import MAX_RECEIVE_QUEUES
+from mq.config import MAX_QUEUES
 from mq.kombu import receiver
 from mq.names import QueueName
 from tests.support.consuming import Connect, Consumed, publish, requests
@@ -117,7 +117,7 @@ def test_more_queues_than_one_request_can_name(
     connect: Connect, client: Client, queue: str
 ) -> None:
     connection = connect()
-    names = [f"{queue}-{number}" for number in range(MAX_RECEIVE_QUEUES + 3)]
+    names = [f"{queue}-{number}" for number in range(MAX_QUEUES + 3)]
     for name in names:
         client.queue(name).create()
     consumed = Consumed(connection, *names)

@@ -73,8 +73,10 @@ class Queue:
         delay: float | None = None,
         message_id: str | None = None,
         properties: Properties = NO_PROPERTIES,
+        also: Iterable[str] = (),
     ) -> str:
-        """Publish a message and return its id. On return it is on stable media.
+        """Publish a message and return its id. On return it is on stable media: in this queue, and
+        under the same id in those of `also`, or else in none.
 
         It is hidden for `delay` seconds; None leaves that to the queue's settings. Text is sent as
         UTF-8, as text/plain unless `content_type` says otherwise. Without `message_id` the client
@@ -84,18 +86,23 @@ class Queue:
         Raises QueueNotFound, BodyTooLarge, BadRequest for wrong properties, and IdTaken if another
         message was published under the id.
         """
+        queues = queue_names(self.name, "also", also)
         message = NewMessage(body, content_type, delay, message_id, properties)
-        return self._session.run(operations.publish(self._context, self.name, message))
+        return self._session.run(operations.publish(self._context, queues, message))
 
-    def publish_many(self, messages: Iterable[Body | NewMessage]) -> list[str]:
-        """Publish messages in order, in batches of up to 1,000 messages and 16 MiB, and return
-        their ids. Each batch is published whole or not at all.
+    def publish_many(
+        self, messages: Iterable[Body | NewMessage], *, also: Iterable[str] = ()
+    ) -> list[str]:
+        """Publish messages in order, in batches of up to 1,000 messages, copies for the queues of
+        `also` included, and 16 MiB, and return their ids. Each batch is published whole or not at
+        all.
 
         If this raises, the batches before the one that failed are published. Raises what `publish`
         raises.
         """
+        queues = queue_names(self.name, "also", also)
         drafts = new_messages(messages)
-        return list(self._session.run(operations.publish_many(self._context, self.name, drafts)))
+        return list(self._session.run(operations.publish_many(self._context, queues, drafts)))
 
     def receive(
         self, *, wait: float = 0.0, visibility: float | None = None, then: Iterable[str] = ()

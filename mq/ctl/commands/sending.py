@@ -18,6 +18,7 @@ from mq.ctl.arguments import (
     ContentTypeParam,
     IdParam,
     PropertyParam,
+    QueueParam,
     Source,
     checked_properties,
     queue_argument,
@@ -44,6 +45,8 @@ from mq.names import MessageId, QueueName
               help="Seconds for which it is hidden.  [default: the queue's setting]")  # fmt: skip
 @click.option("--property", "properties", type=PropertyParam(), multiple=True,
               help="Keep this with the message, as X-Meta-Shop=north; repeatable.")  # fmt: skip
+@click.option("--also", metavar="QUEUE", type=QueueParam(), multiple=True,
+              help="Publish it to this queue as well, to all or to none; repeatable.")  # fmt: skip
 @click.option("--batch", "is_batch", is_flag=True,
               help="Publish one message a line, as {\"body\": \"text\"}, all or none.")  # fmt: skip
 @click.option("--lines", "is_lines", is_flag=True,
@@ -60,6 +63,7 @@ def send(
     message_id: MessageId | None,
     delay_seconds: float | None,
     properties: tuple[tuple[str, str], ...],
+    also: tuple[QueueName, ...],
     is_batch: bool,
     is_lines: bool,
 ) -> None:
@@ -76,6 +80,9 @@ def send(
         )
     if is_lines and (is_batch or message_id is not None):
         raise click.UsageError("--batch and --id do not go with --lines; use import for both")
+    if is_lines and also:
+        raise click.UsageError("--also does not go with --lines; use --batch")
+    others = [*dict.fromkeys([queue, *also])][1:]
     kept = checked_properties(properties)
     model = Line(b"", message_id, content_type, delay_seconds, kept)
     source = _source(body, file)
@@ -84,9 +91,9 @@ def send(
         return
     with opened(flags) as access:
         if is_batch:
-            ids = _send_batch(access, queue, source)
+            ids = _send_batch(access, queue, source, others)
         else:
-            ids = [_send_one(access, queue, source, model)]
+            ids = [_send_one(access, queue, source, model, others)]
     _say_ids(flags, queue, ids)
 
 
@@ -97,7 +104,9 @@ def _source(body: str | None, file: BinaryIO | None) -> BinaryIO:
     return io.BytesIO(os.fsencode(body)) if body is not None else file or sys.stdin.buffer
 
 
-def _send_one(access: Access, queue: QueueName, source: BinaryIO, model: Line) -> MessageId:
+def _send_one(
+    access: Access, queue: QueueName, source: BinaryIO, model: Line, also: Sequence[QueueName]
+) -> MessageId:
     """Publish what the source has as one message, in all else like the model."""
     return access.publish(
         queue,
@@ -106,14 +115,17 @@ def _send_one(access: Access, queue: QueueName, source: BinaryIO, model: Line) -
         model.message_id,
         model.delay_seconds,
         properties=model.properties,
+        also=also,
     )
 
 
-def _send_batch(access: Access, queue: QueueName, source: BinaryIO) -> list[MessageId]:
+def _send_batch(
+    access: Access, queue: QueueName, source: BinaryIO, also: Sequence[QueueName]
+) -> list[MessageId]:
     lines = Source(source).read(MAX_BATCH_BYTES + 1)
     if len(lines) > MAX_BATCH_BYTES:
         raise BodyTooLarge(f"the batch has more than {MAX_BATCH_BYTES} bytes; send several")
-    return access.publish_batch(queue, lines)
+    return access.publish_batch(queue, lines, also)
 
 
 def _send_lines(flags: CommonFlags, queue: QueueName, source: BinaryIO, model: Line) -> None:

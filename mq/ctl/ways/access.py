@@ -105,13 +105,17 @@ class Access(Protocol):
         delay_seconds: float | None = None,
         *,
         properties: Properties = NO_PROPERTIES,
+        also: Sequence[QueueName] = (),
     ) -> MessageId:
-        """Publish under the caller's id or a new one. The message is hidden for that long; None
-        leaves that to the queue. Returns the id, even if the same message was published under it
-        before."""
+        """Publish under the caller's id or a new one, to all of these queues or none. The message
+        is hidden for that long; None leaves that to each queue. Returns the id, even if the same
+        message was published under it before."""
 
-    def publish_batch(self, queue: QueueName, lines: bytes) -> list[MessageId]:
-        """Publish the lines of `application/x-ndjson`, all or nothing. Returns the ids."""
+    def publish_batch(
+        self, queue: QueueName, lines: bytes, also: Sequence[QueueName] = ()
+    ) -> list[MessageId]:
+        """Publish the lines of `application/x-ndjson` to all of these queues, all or nothing.
+        Returns the ids."""
 
     def begin_batch(self, queue: QueueName, lines: Sequence[Line]) -> Callable[[], list[MessageId]]:
         """Begin what `publish_batch` does. It ends when the caller calls the function that this

@@ -118,12 +118,13 @@ class HttpAccess:
         delay_seconds: float | None = None,
         *,
         properties: Properties = NO_PROPERTIES,
+        also: Sequence[QueueName] = (),
     ) -> MessageId:
         first = body.read(SMALL_BODY_BYTES + 1)
         given = {"Content-Type": content_type, "X-Message-Id": message_id}
         headers = {name: value for name, value in given.items() if value is not None}
         headers |= properties
-        target = f"/{queue}/messages{query(delay=delay_seconds)}"
+        target = operations.publish_target([queue, *also], query(delay=delay_seconds))
         is_small = len(first) <= SMALL_BODY_BYTES
         request = Request(
             "POST", target, first if is_small else b"", headers,
@@ -132,16 +133,21 @@ class HttpAccess:
         with self._opened(request, None if is_small else _chunks(first, body)) as exchange:
             return MessageId(header_of(exchange.whole(), "X-Message-Id"))
 
-    def publish_batch(self, queue: QueueName, lines: bytes) -> list[MessageId]:
-        return self._begin_batch(queue, lines)()
+    def publish_batch(
+        self, queue: QueueName, lines: bytes, also: Sequence[QueueName] = ()
+    ) -> list[MessageId]:
+        return self._begin_batch([queue, *also], lines)()
 
     def begin_batch(self, queue: QueueName, lines: Sequence[Line]) -> Callable[[], list[MessageId]]:
         from mq.lines.transfer import exported
 
-        return self._begin_batch(queue, b"".join(map(exported, lines)))
+        return self._begin_batch([queue], b"".join(map(exported, lines)))
 
-    def _begin_batch(self, queue: QueueName, lines: bytes) -> Callable[[], list[MessageId]]:
-        target, headers = f"/{queue}/messages?batch", {"Content-Type": MEDIA_TYPE}
+    def _begin_batch(
+        self, queues: Sequence[QueueName], lines: bytes
+    ) -> Callable[[], list[MessageId]]:
+        target = operations.publish_target(queues, "?batch")
+        headers = {"Content-Type": MEDIA_TYPE}
         with self._failures():
             request = Request("POST", target, lines, headers, is_repeatable=False)
             exchange = self._session.begin(request)

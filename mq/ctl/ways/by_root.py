@@ -12,12 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mq.commit.operation import unavailable
-from mq.config import (
-    CHUNK_BYTES,
-    SECOND_NS,
-    SMALL_BODY_BYTES,
-    ServerConfig,
-)
+from mq.config import CHUNK_BYTES, MAX_BATCH_BYTES, SECOND_NS, SMALL_BODY_BYTES, ServerConfig
 from mq.ctl.ways.access import Passed, QueueCounts, Readable, ShownMessage
 from mq.ctl.ways.inspect import count_queue, count_queues, find_message, oldest_messages
 from mq.ctl.ways.messages import peeked_message, received_message
@@ -126,16 +121,17 @@ class RootAccess:
         delay_seconds: float | None = None,
         *,
         properties: Properties = NO_PROPERTIES,
+        also: Sequence[QueueName] = (),
     ) -> MessageId:
         trailer = pack_trailer(properties)
         work, delay_ns = self._runner.work, _ns(delay_seconds)
         self._runner.run(check_publish_under(work, queue, (message_id,)))
-        first = body.read(SMALL_BODY_BYTES + 1)
-        if len(first) <= SMALL_BODY_BYTES:
-            crc32 = zlib.crc32(first)
-            return self._publish(
-                queue,
-                Draft(len(first), crc32, content_type, first, NO_FD, message_id, delay_ns, trailer),
+        first = body.read((MAX_BATCH_BYTES if also else SMALL_BODY_BYTES) + 1)
+        if also or len(first) <= SMALL_BODY_BYTES:
+            crc32, own = zlib.crc32(first), message_id
+            draft = Draft(len(first), crc32, content_type, first, NO_FD, own, delay_ns, trailer)
+            return (
+                self._publish_to_all((queue, *also), draft) if also else self._publish(queue, draft)
             )
         with _disk_errors():
             fd = self._files.open_unnamed(self._spool.fd(Folder.NEW), self._spool.file_mode)
@@ -146,20 +142,30 @@ class RootAccess:
         finally:
             self._files.close(fd)
 
-    def publish_batch(self, queue: QueueName, lines: bytes) -> list[MessageId]:
-        return self._publish_entries(queue, parse_batch(lines, _DEFAULTS.max_body_bytes))
+    def publish_batch(
+        self, queue: QueueName, lines: bytes, also: Sequence[QueueName] = ()
+    ) -> list[MessageId]:
+        entries = parse_batch(lines, _DEFAULTS.max_body_bytes, 1 + len(also))
+        return self._publish_entries(queue, entries, also)
 
     def begin_batch(self, queue: QueueName, lines: Sequence[Line]) -> Callable[[], list[MessageId]]:
         """Begin a batch. All of it is done at the end: there is no other process to do it
         meanwhile."""
         return partial(self._publish_lines, queue, lines)
 
+    def _publish_to_all(self, queues: Sequence[QueueName], draft: Draft) -> MessageId:
+        if draft.length > MAX_BATCH_BYTES:
+            raise BodyTooLarge(f"a body for several queues has up to {MAX_BATCH_BYTES} bytes")
+        return self._publish_entries(queues[0], [Entry(None, draft)], queues[1:])[0]
+
     def _publish_lines(self, queue: QueueName, lines: Sequence[Line]) -> list[MessageId]:
         numbered = enumerate(lines, 1)
         return self._publish_entries(queue, [Entry(at, draft_of(line)) for at, line in numbered])
 
-    def _publish_entries(self, queue: QueueName, entries: Sequence[Entry]) -> list[MessageId]:
-        published = self._runner.run(publish_batch(self._runner.work, queue, entries))
+    def _publish_entries(
+        self, queue: QueueName, entries: Sequence[Entry], also: Sequence[QueueName] = ()
+    ) -> list[MessageId]:
+        published = self._runner.run(publish_batch(self._runner.work, queue, entries, also))
         return [each.message_id for each in published]
 
     def _publish(self, queue: QueueName, draft: Draft) -> MessageId:

@@ -5,6 +5,7 @@ crash cut off:
 
     1. queues/Q          -> remove/Q:.deleting    from here on the queue is gone; made durable
     2. new/Q:*, delay/Q:* -> remove/      and batches, which are folders: new/.Q:* -> remove/Q:.UUID
+       new/BATCH/Q:* -> remove/           of batches for several queues that are sealed
        remove/Q:* -> remove/Q:.deleting/  so that no id of the old queue is found in there
     3. remove/Q:.deleting -> remove/Q:.UUID       now the reaper may have it
 
@@ -25,8 +26,10 @@ from mq.disk.files import HIDDEN, Files
 from mq.errors import InvalidName
 from mq.lifecycle import Folder
 from mq.names import QueueName, parse_queue_name
+from mq.spool.batch_names import is_for_several
 from mq.spool.moves import OpenFolder
 from mq.spool.queue.purged import PURGED_SUFFIX
+from mq.spool.sets import OPEN_SUFFIX, remove_empty_set
 from mq.spool.spool import Spool
 
 DELETING_SUFFIX = ":.deleting"
@@ -139,10 +142,22 @@ def _put_away(spool: Spool, queue: QueueName, deleting_fd: int, folder: Folder, 
             spool.move_aside(folder, name, Folder.REMOVE, name)
         elif name.startswith(f"{HIDDEN}{queue}:"):
             spool.move(folder, name, Folder.REMOVE, f"{queue}:.{uuid.uuid4()}")
+        elif folder is Folder.NEW and is_for_several(name) and not name.endswith(OPEN_SUFFIX):
+            _put_away_members(spool, queue, name)
     elif name == queue + PURGED_SUFFIX:
         _put_away_purged(spool, queue)
     elif is_of_queue and not name.startswith(f"{queue}:{HIDDEN}"):
         _move_into(spool, deleting_fd, name)
+
+
+def _put_away_members(spool: Spool, queue: QueueName, batch: str) -> None:
+    """Put away the messages of the queue in a sealed batch for several queues. An open one stays:
+    nothing of it is published before its publisher has seen that each of its queues is there."""
+    with suppress(FileNotFoundError):
+        for name in spool.names_below(Folder.NEW, batch):
+            if name.startswith(f"{queue}:"):
+                spool.move_aside(Folder.NEW, f"{batch}/{name}", Folder.REMOVE, name)
+    remove_empty_set(spool, Folder.NEW, batch)
 
 
 def _move_into(spool: Spool, deleting_fd: int, name: str) -> None:

@@ -7,24 +7,24 @@ that several share the syncs of their rounds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import InWorker, Operation
 from mq.config import MIB
 from mq.disk.calls import CHAINS_AT_ONCE
 from mq.errors import StoreUnavailable
-from mq.ids import Position
 from mq.lifecycle import Folder
 from mq.names import QueueName
 from mq.spool.queue.listing import may_be_in
 from mq.spool.rolling import Rolled
 from mq.spool.sets import seal_set
-from mq.store.holding import hold
-from mq.store.indexing import find_space
+from mq.store.holding import hold_all
+from mq.store.indexing import MAX_LISTINGS, being_made_again, find_space
 from mq.store.patience import with_own_id
-from mq.store.publishing.filling import Batch, length_of, vanished
-from mq.store.publishing.own_id import check_publish_under
+from mq.store.publishing.filling import Batch, vanished
+from mq.store.publishing.own_id import Ids, check_publish_under
+from mq.store.publishing.parts import BatchPart, Placed
 from mq.store.publishing.publish import Entry, Published, try_to_hold
 from mq.store.publishing.twins import publish_after_birth
 from mq.store.shared_state import Workspace
@@ -33,63 +33,71 @@ _SHORT_BYTES = MIB
 """The messages of a short batch have at most this many bytes together."""
 
 
-def is_short(entries: Sequence[Entry]) -> bool:
-    """Return whether one native call writes the batch in a few milliseconds, for which others can
-    wait. Own ids need more looks than that."""
-    return (
-        len(entries) <= CHAINS_AT_ONCE
-        and length_of(entries) <= _SHORT_BYTES
-        and all(draft.message_id is None for _, draft in entries)
-    )
-
-
 def publish_batch(
-    work: Workspace, queue: QueueName, entries: Sequence[Entry]
+    work: Workspace, queue: QueueName, entries: Sequence[Entry], also: Sequence[QueueName] = ()
 ) -> Operation[list[Published]]:
-    """Publish all of a batch or nothing, in that order. On return it survives a power cut. Waits
-    OWN_ID_WAIT_SECONDS for another publisher of one of the ids. Raises QueueNotFound,
-    StoreUnavailable, PropertiesUnsupported, and IdTaken, which names the line."""
-    positions = yield from take_positions(work, queue, entries)
-    batch = yield from _fill(work, queue, entries, positions)
+    """Publish all of a batch or nothing, in that order: to the queue, and under the same ids to
+    those in `also`. On return it survives a power cut. Returns each message as it is in the queue;
+    only one that all of them had is a duplicate.
+
+    Waits OWN_ID_WAIT_SECONDS for another publisher of one of the ids. Raises QueueNotFound,
+    StoreUnavailable, PropertiesUnsupported, and IdTaken, which names the line.
+    """
+    queues = (queue, *also)
+    ids = [draft.message_id for _, draft in entries]
+    yield from check_queues(work, queues, ids)
+    placed = list(zip(entries, work.ids.next_positions(ids), strict=True))
+    first, *copies = yield from publish_placed(work, dict.fromkeys(queues, placed))
+    for some in copies:
+        first = [
+            ours._replace(is_duplicate=ours.is_duplicate and copy.is_duplicate)
+            for ours, copy in zip(first, some, strict=True)
+        ]
+    return first
+
+
+def check_queues(work: Workspace, queues: Sequence[QueueName], ids: Ids) -> Operation[None]:
+    """Do for each queue what `check_publish_under` does, and let the messages be younger than it if
+    their producer brings ids."""
+    for queue in queues:
+        yield from check_publish_under(work, queue, ids)
+    if any(each is not None for each in ids):
+        for queue in queues:
+            publish_after_birth(work, queue)
+
+
+def publish_placed(
+    work: Workspace, placed: Mapping[QueueName, Placed]
+) -> Operation[list[list[Published]]]:
+    """Publish messages for several queues, all or none, and return what became of those of each
+    queue, in its order. Raises what `publish_batch` raises."""
+    batch = yield from _fill(work, placed)
     try:
         if batch.added:
             yield from seal_batch(work, batch)
             try:
                 yield from _deliver(work, batch)
             finally:
-                work.end_delivery(queue, batch.added)
-        return batch.published
+                _end_delivery(work, batch)
+        return [part.published for part in batch.parts]
     finally:
         batch.close()
 
 
-def take_positions(
-    work: Workspace, queue: QueueName, entries: Sequence[Entry]
-) -> Operation[list[Position]]:
-    """Return an id for each message, its producer's own or a new one, and its place in the order,
-    which is that of the lines. Raises what `check_publish` raises."""
-    ids = [draft.message_id for _, draft in entries]
-    yield from check_publish_under(work, queue, ids)
-    if any(each is not None for each in ids):
-        publish_after_birth(work, queue)
-    return work.ids.next_positions(ids)
-
-
-def _fill(
-    work: Workspace, queue: QueueName, entries: Sequence[Entry], positions: Sequence[Position]
-) -> Operation[Batch]:
+def _fill(work: Workspace, placed: Mapping[QueueName, Placed]) -> Operation[Batch]:
     """Return a batch that is whole and durable, but not sealed yet."""
     patience = with_own_id(None)
     while True:
-        batch = Batch(work, queue)
+        batch = Batch(work, [BatchPart(work, *each) for each in placed.items()])
         is_filled = False
         try:
-            if is_short(entries):
-                batch.write(entries, positions)
-                yield Unsynced((), (), has_closed_files=True, messages=len(entries))
+            if is_short(batch):
+                batch.write()
+                messages = sum([len(each.placed) for each in batch.parts])
+                yield Unsynced((), (), has_closed_files=True, messages=messages)
                 is_filled = batch.is_short = True
             else:
-                is_filled = yield InWorker(batch.fill, entries, positions)
+                is_filled = yield InWorker(batch.fill)
         finally:
             if not is_filled:
                 batch.close()
@@ -98,15 +106,27 @@ def _fill(
         yield patience.pause()
 
 
+def is_short(batch: Batch) -> bool:
+    """Return whether one native call writes the batch in a few milliseconds, for which others can
+    wait. Own ids need more looks than that."""
+    return (
+        sum([len(each.placed) for each in batch.parts]) <= CHAINS_AT_ONCE
+        and sum([each.length for each in batch.parts]) <= _SHORT_BYTES
+        and not any(each.own_ids for each in batch.parts)
+    )
+
+
 def _deliver(work: Workspace, batch: Batch) -> Operation[None]:
     """Roll the sealed batch forward, and let the index know what is ready."""
+    queue, *others = batch.queues
     # Without the queue's lock it waits for a purge, which the committer must not do.
-    if batch.is_short and try_to_hold(work, batch.queue):
+    if batch.is_short and not others and try_to_hold(work, queue):
         rolled: Rolled = batch.deliver_held()
     else:
         rolled = yield from _deliver_beside_others(work, batch)
+    keys = {part.queue: part.keys for part in batch.parts}
     for queue, message_id in rolled.ready:
-        work.ready.add(queue, message_id, batch.keys.get(message_id))
+        work.ready.add(queue, message_id, keys[queue].get(message_id))
     if rolled.left:
         batch.close()  # A sweep passes over what another process holds.
         work.request_sweep()
@@ -115,17 +135,22 @@ def _deliver(work: Workspace, batch: Batch) -> Operation[None]:
 def _deliver_beside_others(work: Workspace, batch: Batch) -> Operation[Rolled]:
     """Deliver in a worker. Events can tell of a message before the worker is done, and a receiver
     can take it: such a message is not among those that are ready."""
-    ready = work.ready.get(batch.queue)
-    gone = set[str]() if ready is None else ready.begin_noting_gone()
+    indexes = {each: work.ready.get(each) for each in batch.queues}
+    gone = {each: ready.begin_noting_gone() for each, ready in indexes.items() if ready is not None}
     try:
         rolled: Rolled = yield InWorker(batch.deliver)
     finally:
-        if ready is not None:
-            ready.end_noting_gone(gone)
-    rolled.ready = [each for each in rolled.ready if each[1] not in gone]
-    if work.ready.get(batch.queue) is not ready:
-        # The index has begun meanwhile, and nobody has noted what left it.
-        rolled.ready = [each for each in rolled.ready if may_be_in(work.spool, *each)]
+        for queue, ready in indexes.items():
+            if ready is not None:
+                ready.end_noting_gone(gone[queue])
+    # Where the index has begun meanwhile, nobody has noted what left it.
+    is_noted = {each: work.ready.get(each) is ready for each, ready in indexes.items()}
+    rolled.ready = [
+        (queue, message_id)
+        for queue, message_id in rolled.ready
+        if message_id not in gone.get(queue, ())
+        and (is_noted[queue] or may_be_in(work.spool, queue, message_id))
+    ]
     return rolled
 
 
@@ -136,22 +161,41 @@ def seal_batch(work: Workspace, batch: Batch) -> Operation[None]:
     A failed sync opens the set again, so that closing gives it up. Raises QueueNotFound,
     StoreUnavailable.
     """
-    queue, name, added = batch.queue, batch.name, batch.added
-    yield from hold(work, queue)
-    if not work.knows_space(queue, added):
-        yield from find_space(work, queue, added)
+    yield from _hold_with_space(work, batch)
+    name = batch.name
     try:
         seal_set(work.spool, Folder.NEW, name.open, name.sealed)
     except FileNotFoundError:
-        raise vanished(work.spool, queue) from None
+        raise vanished(work.spool, batch.queues) from None
     batch.is_sealed = True
-    work.undelivered[queue] += added
+    for part in batch.parts:
+        work.undelivered[part.queue] += part.added
     try:
         yield Unsynced((), (Folder.NEW,))
     except BaseException as error:
-        work.end_delivery(queue, added)
+        _end_delivery(work, batch)
         if isinstance(error, StoreUnavailable):
             work.spool.rename_within(Folder.NEW, name.sealed, name.open)
             batch.is_sealed = False
         raise
-    work.counts.of(queue).published += added
+    for part in batch.parts:
+        work.counts.of(part.queue).published += part.added
+
+
+def _hold_with_space(work: Workspace, batch: Batch) -> Operation[None]:
+    """Hold all queues of a batch until the next `yield`, once each has room for its new messages.
+    Raises QueueNotFound, StoreUnavailable."""
+    for _ in range(MAX_LISTINGS):
+        yield from hold_all(work, batch.queues)
+        for part in batch.parts:
+            if part.added and not work.knows_space(part.queue, part.added):
+                yield from find_space(work, part.queue, part.added)
+                break
+        else:
+            return
+    raise being_made_again(batch.queues[0])
+
+
+def _end_delivery(work: Workspace, batch: Batch) -> None:
+    for part in batch.parts:
+        work.end_delivery(part.queue, part.added)

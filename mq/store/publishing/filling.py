@@ -2,198 +2,125 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from contextlib import suppress
 
 import structlog
 
-from mq.disk.calls import CHAINS_AT_ONCE, CLOSE, OPEN_UNNAMED, WRITE, Chain, check, run
+from mq.disk.calls import CHAINS_AT_ONCE, check, run
 from mq.errors import IdTaken, MQError, StoreUnavailable
-from mq.ids import Position, order_key
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name
 from mq.spool.batch_names import new_batch_name
-from mq.spool.finder import Finder
+from mq.spool.locks import lock_names
 from mq.spool.message.held import NO_FD, Lost
-from mq.spool.message.seal import sealing
 from mq.spool.moves import OpenFolder
 from mq.spool.open_queues import OpenQueue
 from mq.spool.rolling import Rolled, by_stamp, roll_forward
 from mq.spool.sets import give_up_set, make_set, remove_empty_set
 from mq.spool.spool import Spool
-from mq.store.publishing.own_id import deliver_leftover
-from mq.store.publishing.publish import (
-    Draft,
-    Entry,
-    Published,
-    published_before,
-    visible_after,
-)
-from mq.store.publishing.twins import finder_for, lock_ids, open_twin
-from mq.store.queue.settings import delay_ns
+from mq.store.publishing.parts import BatchPart
 from mq.store.shared_state import Workspace, no_queue
 
 log = structlog.get_logger(__name__)
 
 _NEW = Folder.NEW
-_CLOSING = (CLOSE, ~0)
 
 
 class Batch:
     """The set of one batch, with its lock and those of the ids that its producer brought. It must
     be closed; unless it is sealed, that gives it up."""
 
-    def __init__(self, work: Workspace, queue: QueueName) -> None:
-        self.queue = queue
-        self.name = new_batch_name(queue)
-        self.published: list[Published] = []
-        self.keys: dict[MessageId, str] = {}
+    def __init__(self, work: Workspace, parts: Sequence[BatchPart]) -> None:
+        self.parts = parts
+        self.queues = [each.queue for each in parts]
+        self.name = new_batch_name(*self.queues)
         self.is_sealed = self.is_short = False
         self._work = work
         self._spool = work.spool
         self._fd = self._ids_fd = NO_FD
-        self._opening = (OPEN_UNNAMED, work.spool.fd(_NEW), work.spool.file_mode)
-        self._seen: dict[MessageId, tuple[Draft, int]] = {}
-        self._finder: Finder | None = None
 
     @property
     def added(self) -> int:
         """How many of its messages were not published before."""
-        return len(self.keys)
+        return sum([each.added for each in self.parts])
 
-    def fill(self, entries: Sequence[Entry], positions: Sequence[Position]) -> bool:
+    def fill(self) -> bool:
         """Do what `write` does. On return the data of all is durable."""
-        if not self.write(entries, positions):
+        if not self.write():
             return False
         # The descriptor is older than the data, so every error since then is reported.
         self._spool.files.sync_file_system(self._fd)
         return True
 
-    def write(self, entries: Sequence[Entry], positions: Sequence[Position]) -> bool:
+    def write(self) -> bool:
         """Write every message into the open set.
 
-        A message that is published already is in `published` as a duplicate. Returns False if
-        another publisher holds one of the ids. Raises IdTaken, which names the line,
-        PropertiesUnsupported and OSError.
+        Afterwards the `published` of each part has all of its messages, in their order; those that
+        are published already are duplicates. Returns False if another publisher holds one of the
+        ids. Raises IdTaken, which names the line, PropertiesUnsupported and OSError.
         """
-        own = [draft.message_id for _, draft in entries if draft.message_id is not None]
+        own = [file_name(part.queue, each) for part in self.parts for each in part.own_ids]
         if own:
-            ids_fd = lock_ids(self._spool, self.queue, own)
+            ids_fd = lock_names(self._spool, own)
             if ids_fd is None:
                 return False
             self._ids_fd = ids_fd
-            self._finder = finder_for(self._work, self.queue)
-        if any(draft.trailer for _, draft in entries):
+            for part in self.parts:
+                part.look_for_twins()
+        if any(draft.trailer for part in self.parts for (_, draft), _ in part.placed):
             self._spool.use_long_seals()
         self._make()
-        placed = list(zip(entries, positions, strict=True))
-        with self._work.floor.writing(length_of(entries)):
-            for at in range(0, len(placed), CHAINS_AT_ONCE):
-                if not self._add_some(placed[at : at + CHAINS_AT_ONCE]):
-                    return False
-        return True
+        with self._work.floor.writing(sum([each.length for each in self.parts])):
+            return all(self._add(part) for part in self.parts)
 
     def _make(self) -> None:
         fd: int | Lost = Lost.BUSY
         while isinstance(fd, Lost):
-            self.name = new_batch_name(self.queue)
+            self.name = new_batch_name(*self.queues)
             fd = make_set(self._spool, Folder.NEW, self.name.open)
         self._fd = fd
 
-    def _add_some(self, placed: Sequence[tuple[Entry, Position]]) -> bool:
-        """Write the messages that are not published yet, and enter all of them in `published`.
-        Returns False if another publisher holds one of the ids."""
-        own = [draft.message_id for (_, draft), _ in placed if draft.message_id is not None]
-        missing = set() if self._finder is None else self._finder.missing(own)
-        usual_ns = delay_ns(self._work, self.queue)
-        chains = []
-        for (line, draft), (message_id, published_ns) in placed:
-            key: str = message_id
-            if draft.message_id is not None:
-                try:
-                    known = self._known(draft.message_id, draft, missing)
-                except IdTaken as error:
-                    raise IdTaken(f"line {line}: {error}") from None
-                if isinstance(known, Lost):
+    def _add(self, part: BatchPart) -> bool:
+        """Write the messages for one queue. Returns False if another publisher holds one of the
+        ids."""
+        try:
+            for at in range(0, len(part.placed), CHAINS_AT_ONCE):
+                chains = part.writing(self.name.open, part.placed[at : at + CHAINS_AT_ONCE])
+                if chains is None:
                     return False
-                if known is not None:
-                    self.published.append(known)
-                    continue
-                key = order_key(message_id, published_ns)
-            hidden_ns = usual_ns if draft.delay_ns is None else draft.delay_ns
-            visible_ns = visible_after(self._work, hidden_ns) if hidden_ns else None
-            chains.append(self._writing(draft, message_id, published_ns, visible_ns))
-            self.keys[message_id] = key
-            self.published.append(Published(message_id, visible_ns))
-        try:
-            for outcome in run(self._spool.files, chains):
-                check(outcome)
+                for outcome in run(self._spool.files, chains):
+                    check(outcome)
         except FileNotFoundError:
-            raise vanished(self._spool, self.queue) from None
+            raise vanished(self._spool, self.queues) from None
+        except IdTaken as error:
+            if len(self.parts) == 1:
+                raise
+            raise IdTaken(f"queue {part.queue}: {error}") from None
         return True
-
-    def _known(
-        self, message_id: MessageId, draft: Draft, missing: Set[MessageId]
-    ) -> Published | Lost | None:
-        """Return the message with the draft's own id that is published already, or comes before it
-        in the batch; None if there is none. Raises IdTaken."""
-        here = len(self.published)
-        first, at = self._seen.setdefault(message_id, (draft, here))
-        if at != here:
-            if first.sum() == draft.sum():
-                return self.published[at]._replace(is_duplicate=True)
-            before = f"the batch has another message (body or properties) under {message_id}"
-            raise IdTaken(f"{before} before this one")
-        if message_id in missing:
-            return None
-        assert self._finder is not None, "the ids are locked first"
-        twin = open_twin(self._work, self._finder, self.queue, message_id, draft)
-        if isinstance(twin, Lost):
-            deliver_leftover(self._work, self.queue, message_id)
-        if twin is None or isinstance(twin, Lost):
-            return twin
-        try:
-            if self._spool.files.is_of_network:  # A syncfs does not reach what others have written.
-                self._spool.files.sync(twin)
-            return published_before(self._work, self.queue, message_id, twin)
-        finally:
-            self._spool.files.close(twin)
-
-    def _writing(
-        self, draft: Draft, message_id: MessageId, published_ns: int, visible_ns: int | None
-    ) -> Chain:
-        """Return the file calls that put a new message into the open set."""
-        spool, name = self._spool, file_name(self.queue, message_id)
-        assert draft.body is not None
-        sealed = draft.seal(published_ns) if spool.has_seals else None
-        return (
-            self._opening,
-            (WRITE, ~0, draft.body + draft.trailer if draft.trailer else draft.body),
-            *sealing(~0, sealed, draft.content_type, visible_ns),
-            spool.link_call(~0, _NEW, f"{self.name.open}/{name}"),
-            _CLOSING,
-        )
 
     def deliver(self) -> Rolled:
         """Deliver the messages of the sealed set. What cannot be delivered now stays for a sweep.
-        Raises QueueNotFound if the queue was deleted meanwhile, and its messages with it."""
+        Raises QueueNotFound if its only queue was deleted meanwhile, and its messages with it."""
+        if len(self.parts) > 1:
+            return self._roll_forward()
         try:
-            with self._spool.queues.shared(self.queue) as opened:
+            with self._spool.queues.shared(self.queues[0]) as opened:
                 return self._deliver_into(opened)
         except OSError:  # The roll forward waits for a purge, and finds out what else is wrong.
             return self._roll_forward()
 
     def deliver_held(self) -> Rolled:
-        """Do what `deliver` does, while the queue is held."""
-        return self._deliver_into(self._spool.queues.open(self.queue))
+        """Do what `deliver` does, while its only queue is held."""
+        return self._deliver_into(self._spool.queues.open(self.queues[0]))
 
     def _deliver_into(self, opened: OpenQueue) -> Rolled:
-        """Deliver into the folder of the queue, whose lock is shared. Members need no look as long
-        as all are as they were written; the roll forward sees to the rest."""
-        queue, now_ns = self.queue, self._work.clock_ns()
+        """Deliver into the folder of its only queue, whose lock is shared. Members need no look as
+        long as all are as they were written; the roll forward sees to the rest."""
+        [queue], [part], now_ns = self.queues, self.parts, self._work.clock_ns()
         ready: list[MessageId] = []
         hidden: list[MessageId] = []
-        for message_id, visible_ns, is_duplicate in self.published:
+        for message_id, visible_ns, is_duplicate in part.published:
             is_hidden = visible_ns is not None and visible_ns > now_ns
             if not is_duplicate:
                 (hidden if is_hidden else ready).append(message_id)
@@ -215,7 +142,7 @@ class Batch:
     ) -> list[int]:
         """Move members of the sealed set to new names. Returns what `Moves.rename_all` returns."""
         moves, source = self._spool.moves, self._spool.opened(_NEW)
-        sealed, queue = self.name.sealed, self.queue
+        sealed, [queue] = self.name.sealed, self.queues
         members = [f"{sealed}/{file_name(queue, each)}" for each in ids]
         codes: list[int] = []
         for at in range(0, len(ids), CHAINS_AT_ONCE):
@@ -224,24 +151,32 @@ class Batch:
         return codes
 
     def _roll_forward(self) -> Rolled:
-        """Deliver with a look at each member, as in a set of any process. Raises QueueNotFound."""
+        """Deliver with a look at each member, as in a set of any process. Raises QueueNotFound if
+        no queue is left."""
         spool, name = self._spool, self.name.sealed
         try:
             rolled = roll_forward(spool, Folder.NEW, name, by_stamp(self._work.clock_ns()))
         except FileNotFoundError:
-            if not spool.exists(Folder.QUEUES, self.queue):
-                raise no_queue(self.queue) from None
+            self._require_any_queue()
             # A sealed set is only ever rolled forward. Another process that its lock does not reach
             # did that; or its queue was deleted after the seal, and made again.
             return Rolled()
         except OSError as error:
             rolled = Rolled(left={name: str(error)})
         if rolled.left:
-            if not spool.exists(Folder.QUEUES, self.queue):
-                give_up_set(spool, Folder.NEW, name, self.queue)
-                raise no_queue(self.queue)
+            try:
+                self._require_any_queue()
+            except MQError:
+                give_up_set(spool, Folder.NEW, name, self.name.removed)
+                raise
             log.error("delivery failed", name=name, left=len(rolled.left), why=str(rolled.left))
         return rolled
+
+    def _require_any_queue(self) -> None:
+        """Raise QueueNotFound if all queues are gone. One of several that is gone has taken its
+        messages along, or will (`mq.spool.queue.queues`)."""
+        if not any(self._spool.exists(Folder.QUEUES, each) for each in self.queues):
+            raise no_queue(self.queues[0])
 
     def close(self) -> None:
         """Close the batch. This blocks, except for a sealed set."""
@@ -249,24 +184,21 @@ class Batch:
             if not self.is_sealed:
                 remove_empty_set(self._spool, Folder.NEW, self.name.open)
                 with suppress(OSError):
-                    give_up_set(self._spool, Folder.NEW, self.name.open, self.queue)
+                    give_up_set(self._spool, Folder.NEW, self.name.open, self.name.removed)
             self._spool.files.close(self._fd)
         if self._ids_fd != NO_FD:
             self._spool.files.close(self._ids_fd)
         self._fd = self._ids_fd = NO_FD
 
 
-def length_of(entries: Sequence[Entry]) -> int:
-    """Return the bytes of all messages together, in their files."""
-    return sum([draft.length + len(draft.trailer) for _, draft in entries])
-
-
-def vanished(spool: Spool, queue: QueueName) -> MQError:
+def vanished(spool: Spool, queues: Sequence[QueueName]) -> MQError:
     """Return the error for an open set that is gone, of which nothing was published. It went with
     its queue, which may exist again; or a sweep that its lock does not reach gave it up."""
-    if not spool.exists(Folder.QUEUES, queue):
-        return no_queue(queue)
+    for each in queues:
+        if not spool.exists(Folder.QUEUES, each):
+            return no_queue(each)
     return StoreUnavailable(
-        f"the batch for queue {queue} was taken away while it was written, and nothing of it was "
-        "published; try again. If that happens often, the locks of one machine do not reach another"
+        f"the batch for queue {', '.join(queues)} was taken away while it was written, and nothing "
+        "of it was published; try again. If that happens often, the locks of one machine do not "
+        "reach another"
     )

@@ -65,9 +65,10 @@ class Draft:
 
 
 class Entry(NamedTuple):
-    """A message of a batch, its body in memory, and the number of its line."""
+    """A message of a batch, its body in memory, and the number of its line, None if it is not from
+    a line."""
 
-    line: int
+    line: int | None
     draft: Draft
 
 

@@ -87,12 +87,14 @@ class Publisher:
         async with turn:
             return await self._committer.run(publish_own(self._work, queue, draft))
 
-    async def publish_batch(self, queue: QueueName, entries: Sequence[Entry]) -> list[Published]:
-        """Publish all of a batch or nothing, in that order.
+    async def publish_batch(
+        self, queue: QueueName, entries: Sequence[Entry], also: Sequence[QueueName] = ()
+    ) -> list[Published]:
+        """Publish all of a batch or nothing, in that order, to the queue and to those in `also`.
 
         If the caller is cancelled, it is published all the same. Raises what `publish` raises.
         """
-        return await self._committer.run(publish_batch(self._work, queue, entries))
+        return await self._committer.run(publish_batch(self._work, queue, entries, also))
 
     async def _see_through(self, publishing: Coroutine[Any, Any, T]) -> T:
         """Go on to the end of `publishing`, even if the caller is cancelled meanwhile."""

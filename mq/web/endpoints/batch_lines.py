@@ -12,17 +12,20 @@ from mq.spool.message.trailer import NO_TRAILER, pack_trailer
 from mq.store.publishing.publish import Draft, Entry
 
 
-def parse_batch(text: bytes, max_body_bytes: int) -> list[Entry]:
-    """Return the messages of a batch. Lines of white space alone are passed over.
+def parse_batch(text: bytes, max_body_bytes: int, queues: int = 1) -> list[Entry]:
+    """Return the messages of a batch for that many queues. Lines of white space alone are passed
+    over.
 
     Blocking, about 10 ms for each MiB. Raises InvalidBatch, BodyTooLarge, PropertiesTooLarge; each
     names the line, counted from 1.
     """
     entries: list[Entry] = []
+    most = MAX_BATCH_LINES // queues
     for number, text_line in numbered_lines(text):
-        if len(entries) == MAX_BATCH_LINES:
+        if len(entries) == most:
+            copies = "" if queues == 1 else f" for {queues} queues"
             raise BodyTooLarge(
-                f"line {number}: a batch has at most {MAX_BATCH_LINES} messages; send several"
+                f"line {number}: a batch has at most {most} messages{copies}; send several"
             )
         try:
             line = parse_line(text_line)

@@ -3,12 +3,15 @@ none."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from aiohttp import web
 
 from mq.config import MAX_BATCH_BYTES, SMALL_TEXT_BYTES
 from mq.errors import InvalidRequest, UnsupportedMediaType
 from mq.lines.ndjson import MEDIA_TYPE
-from mq.store.publishing.publish import Published
+from mq.names import QueueName
+from mq.store.publishing.publish import Entry, Published
 from mq.store.store import Store
 from mq.times import rfc3339
 from mq.web.answers import Answer
@@ -20,18 +23,24 @@ from mq.web.properties import refuse_properties_of_batch
 _LIMIT = BodyLimit(MAX_BATCH_BYTES, "of a batch")
 
 
-async def publish_batch(store: Store, request: web.BaseRequest, target: Target) -> Answer:
+async def publish_batch(
+    store: Store, request: web.BaseRequest, target: Target, also: Sequence[QueueName]
+) -> Answer:
     refuse_together(target.parameters, "batch", "delay")
     _check_headers(request)
+
+    def entries_of(text: bytes) -> list[Entry]:
+        return parse_batch(text, store.max_body_bytes, 1 + len(also))
+
     body = await read_small_body(store, request, target.queue, _LIMIT, ids=())
     if len(body) <= SMALL_TEXT_BYTES:
-        entries = parse_batch(bytes(body), store.max_body_bytes)
-        return _answer(await store.publish_batch(target.queue, entries))
+        entries = entries_of(bytes(body))
+        return _answer(await store.publish_batch(target.queue, entries, also))
     async with store.open_upload() as upload:
         await upload.write(await read_large_body(upload, request, body, _LIMIT))
         async with store.batch_slots:
-            entries = await upload.read_whole(lambda text: parse_batch(text, store.max_body_bytes))
-            return _answer(await store.publish_batch(target.queue, entries))
+            entries = await upload.read_whole(entries_of)
+            return _answer(await store.publish_batch(target.queue, entries, also))
 
 
 def _check_headers(request: web.BaseRequest) -> None:

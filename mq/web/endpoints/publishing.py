@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from dataclasses import replace
 
 from aiohttp import web
 
-from mq.config import MAX_DELAY_SECONDS, SECOND_NS, SMALL_BODY_BYTES
+from mq.config import MAX_BATCH_BYTES, MAX_DELAY_SECONDS, SECOND_NS, SMALL_BODY_BYTES
 from mq.errors import InvalidRequest
 from mq.names import QueueName
 from mq.spool.message.held import NO_FD
 from mq.spool.message.trailer import pack_trailer
-from mq.store.publishing.publish import Draft, Published
+from mq.store.publishing.publish import Draft, Entry, Published
 from mq.store.store import Store
 from mq.times import rfc3339
 from mq.web.answers import Answer
 from mq.web.bodies import BodyLimit, read_large_body, read_small_body
 from mq.web.endpoints import moving
 from mq.web.endpoints.batches import publish_batch
-from mq.web.parameters import Target, read_content_type, read_flag, read_own_id, read_seconds
+from mq.web.parameters import (
+    Target,
+    read_content_type,
+    read_flag,
+    read_own_id,
+    read_queues,
+    read_seconds,
+)
 from mq.web.properties import read_properties
 
-PARAMETERS = frozenset({"batch", "delay"}) | moving.PARAMETERS
+ALSO = "also"
+PARAMETERS = frozenset({"batch", "delay", ALSO}) | moving.PARAMETERS
+QUEUES = frozenset({ALSO})
+"""Parameters that may be given more than once."""
 
 
 async def publish(store: Store, request: web.BaseRequest, target: Target) -> Answer:
@@ -30,28 +41,48 @@ async def publish(store: Store, request: web.BaseRequest, target: Target) -> Ans
         if moving.SOURCE in target.parameters:
             return await moving.move(store, request, target)
         raise InvalidRequest("parameters 'id', 'max' and 'reason' go with 'from' here")
+    also = read_queues(target.parameters, ALSO, target.queue) or ()
     if target.parameters and read_flag(target.parameters, "batch"):
-        return await publish_batch(store, request, target)
+        return await publish_batch(store, request, target, also)
     content_type = read_content_type(request)
     message_id = read_own_id(request)
     properties = read_properties(request)
     delay = read_seconds(target.parameters, "delay", MAX_DELAY_SECONDS)
     delay_ns = None if delay is None else int(delay * SECOND_NS)
+
+    def draft_of(body: bytes) -> Draft:
+        crc32, trailer = zlib.crc32(body), pack_trailer(properties)
+        return Draft(len(body), crc32, content_type, body, NO_FD, message_id, delay_ns, trailer)
+
     limit = BodyLimit(store.max_body_bytes, "--max-body")
+    if also and store.max_body_bytes > MAX_BATCH_BYTES:
+        limit = BodyLimit(MAX_BATCH_BYTES, "of a message for several queues")
     body = await read_small_body(store, request, target.queue, limit, (message_id,))
     if len(body) <= SMALL_BODY_BYTES:
-        crc32, trailer = zlib.crc32(body), pack_trailer(properties)
-        draft = Draft(
-            len(body), crc32, content_type, bytes(body), NO_FD, message_id, delay_ns, trailer
-        )
-        published = await store.publish(target.queue, draft)
+        published = await _publish(store, target.queue, also, draft_of(bytes(body)))
     else:
         async with store.open_upload() as upload:
             last = await read_large_body(upload, request, body, limit)
-            whole = await upload.finish(last, content_type, properties)
-            draft = replace(whole, message_id=message_id, delay_ns=delay_ns)
-            published = await store.publish(target.queue, draft)
+            if also:
+                await upload.write(last)
+                async with store.batch_slots:
+                    draft = await upload.read_whole(draft_of)
+                    published = await _publish(store, target.queue, also, draft)
+            else:
+                whole = await upload.finish(last, content_type, properties)
+                draft = replace(whole, message_id=message_id, delay_ns=delay_ns)
+                published = await store.publish(target.queue, draft)
     return answer_published(target.queue, published)
+
+
+async def _publish(
+    store: Store, queue: QueueName, also: Sequence[QueueName], draft: Draft
+) -> Published:
+    """Publish a message that is in memory. For several queues it is a batch of one."""
+    if not also:
+        return await store.publish(queue, draft)
+    [published] = await store.publish_batch(queue, [Entry(None, draft)], also)
+    return published
 
 
 def answer_published(queue: QueueName, published: Published) -> Answer:

@@ -11,13 +11,12 @@ from aiohttp import web
 from mq.config import (
     DEFAULT_CONTENT_TYPE,
     MAX_ANSWER_MESSAGES,
-    MAX_RECEIVE_QUEUES,
     MAX_VISIBILITY_SECONDS,
     MAX_WAIT_SECONDS,
 )
 from mq.errors import InvalidRequest
 from mq.lines.ndjson import write_members
-from mq.names import QueueName, parse_message_id, parse_queue_name
+from mq.names import parse_message_id
 from mq.store.answer_memory import Share
 from mq.store.receiving.received_message import Received
 from mq.store.receiving.receives import LongPoll
@@ -34,6 +33,7 @@ from mq.web.parameters import (
     read_count,
     read_flag,
     read_guard,
+    read_queues,
     read_seconds,
     refuse_guard,
     refuse_together,
@@ -67,7 +67,7 @@ async def receive(store: Store, request: web.BaseRequest, target: Target) -> Res
     visibility = read_seconds(
         parameters, "visibility", MAX_VISIBILITY_SECONDS, is_zero_allowed=False
     )
-    then = _read_queues(parameters, target.queue)
+    then = read_queues(parameters, THEN, target.queue)
     with store.answer_memory.share() as share:
         poll = LongPoll(wait)
         receiving = store.receive_many(
@@ -79,20 +79,6 @@ async def receive(store: Store, request: web.BaseRequest, target: Target) -> Res
             one = found[0] if found else None
             return await _answer(store, request, one, names_queue=then is not None)
         return await _answer_many(store, request, found, share, names_queue=then is not None)
-
-
-def _read_queues(parameters: dict[str, str], first: QueueName) -> Sequence[QueueName] | None:
-    """Return the queues that a receive takes from when the first has nothing, or None if it does
-    not name any. Raises InvalidName, InvalidRequest."""
-    text = parameters.get(THEN)
-    if text is None:
-        return None
-    queues = dict.fromkeys([first, *map(parse_queue_name, text.split(","))])
-    if len(queues) > MAX_RECEIVE_QUEUES:
-        raise InvalidRequest(
-            f"{len(queues)} queues; one request receives from at most {MAX_RECEIVE_QUEUES}"
-        )
-    return [*queues][1:]
 
 
 async def _receive_by_id(store: Store, request: web.BaseRequest, target: Target) -> Response:

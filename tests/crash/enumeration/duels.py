@@ -47,6 +47,7 @@ from tests.crash.enumeration.restart import move, reap
 from tests.crash.enumeration.reuse_duels import REUSE_DUELS
 from tests.crash.enumeration.rows import Row
 from tests.crash.enumeration.scene import Scene
+from tests.crash.enumeration.several_duels import SEVERAL_DUELS
 from tests.crash.enumeration.visibility import show_late
 
 LAST_STEP = 60
@@ -282,6 +283,7 @@ DUELS = {
         Row("deliver while purging a folder", deliver_while_purging),
         Row("roll forward while purging a folder", partial(deliver_while_purging, is_batch=True)),
         Row("publish an own id in a batch", partial(publish_own_id_twice, in_a_batch=2)),
+        *SEVERAL_DUELS,
         *REUSE_DUELS,
     )
 }

@@ -35,14 +35,15 @@ class Ledger:
     def freeze(self) -> Promises:
         messages = frozenset(self._promise(message) for message in self.messages.values())
         batches = frozenset(
-            batch
-            for batch in self.batches
-            if all(
-                self.messages[b].exists is Is.MAYBE and not self.messages[b].removals for b in batch
-            )
+            batch for batch in self.batches if all(self._may_be_part(each) for each in batch)
         )
         queues, settings = frozenset(self.queues.items()), frozenset(self.settings.items())
         return Promises(messages, queues, settings, frozenset(self.kept), batches)
+
+    def _may_be_part(self, body: bytes) -> bool:
+        """Whether a message is there only if all of its batch is: nobody takes it away."""
+        message = self.messages[body]
+        return message.exists is Is.MAYBE and not message.removals and not message.is_doubtful
 
     def _promise(self, message: LedgerMessage) -> Promise:
         there = (message.queue, f"{message.queue}.dead", *message.moving)

@@ -32,7 +32,7 @@ _PATIENCE_SECONDS = 0.01
 
 
 @contextmanager
-def _without_patience() -> Iterator[None]:
+def without_patience() -> Iterator[None]:
     """Who waits for the other one here waits for nobody: that one goes on only after it."""
     with pytest.MonkeyPatch.context() as patched:
         for module in (purging, patience):
@@ -71,7 +71,7 @@ def receive_while_purging(scene: Scene, step: Chance) -> None:
         return list_queue(queue)
 
     purge = partial(clients.run, clients.purge("a"))
-    with _without_patience(), pytest.MonkeyPatch.context() as patched:
+    with without_patience(), pytest.MonkeyPatch.context() as patched:
         patched.setattr(spool, "names_in_queue", list_late)
         interleave(scene, step, files, purge, receive_and_redeliver)
 
@@ -87,7 +87,7 @@ def come_and_go_while_purging(scene: Scene, step: Chance) -> None:
         begin(purge)
         move(scene.root, scene.files())
 
-    with _without_patience(), pytest.MonkeyPatch.context() as patched:
+    with without_patience(), pytest.MonkeyPatch.context() as patched:
         patched.setattr(purging.Purge, "begin", begin_and_redeliver)
         interleave(
             scene,
@@ -101,7 +101,7 @@ def come_and_go_while_purging(scene: Scene, step: Chance) -> None:
 def purge_while_receiving(scene: Scene, step: Chance) -> None:
     """The receive saw the queue before."""
     clients, others = two_servers(scene, ready=2)
-    with _without_patience():
+    with without_patience():
         interleave(
             scene,
             step,
@@ -144,7 +144,7 @@ def _purge_within(
         if files.before is not None:
             files.before("unlink")  # It has made no move.
 
-    with _without_patience():
+    with without_patience():
         interleave(
             scene,
             step,
@@ -167,7 +167,7 @@ def sweep_while_purging(scene: Scene, step: Chance) -> None:
         reap(scene.root, scene.files())
 
     purge = partial(clients.run, clients.purge("a"))
-    with _without_patience():
+    with without_patience():
         interleave(scene, step, clients.files, purge, sweep_and_reap)
     if any(each.exists is not Is.NOT for each in scene.ledger.of_queue("a")):
         scene.say(partial(Ledger.breaks, text="a purge failed, though nothing had"))
@@ -186,7 +186,7 @@ def end_while_purging(scene: Scene, step: Chance, is_removal: bool = False) -> N
             others.run(others.release(message, received.lease))
 
     purge = partial(clients.run, clients.purge("a"))
-    with _without_patience():
+    with without_patience():
         interleave(scene, step, clients.files, purge, end)
 
 
@@ -197,7 +197,7 @@ def redeliver_while_purging(scene: Scene, step: Chance) -> None:
     clients.run(clients.receive("a", SHORT_SECONDS))
     scene.clock.pass_seconds(2)
     files = scene.files()
-    with _without_patience(), long_queues():
+    with without_patience(), long_queues():
         interleave(
             scene,
             step,
@@ -221,7 +221,7 @@ def deliver_while_purging(scene: Scene, step: Chance, is_batch: bool = False) ->
             patched.setattr(others.server.work.spool, "names", lambda folder: [])
             _purge_ready_and_look(scene, others)
 
-    with _without_patience(), long_queues():
+    with without_patience(), long_queues():
         interleave(scene, step, clients.files, clients.server.sweep, purge)
 
 

@@ -13,9 +13,9 @@ from mq.errors import QueueNotFound
 from mq.ids import Position
 from mq.names import MessageId, QueueName
 from mq.spool.queue.queues import begin_deletion
-from mq.store.publishing.batch import seal_batch
 from mq.store.publishing.filling import Batch
 from mq.store.publishing.own_id import publish_own
+from mq.store.publishing.parts import BatchPart
 from mq.store.publishing.publish import Draft, Entry, publish
 from mq.store.publishing.publish_each import publish_each
 from mq.store.queue.settings import NO_CHANGES
@@ -33,6 +33,7 @@ from tests.crash.enumeration.clients import PlayedClients
 from tests.crash.enumeration.known import LedgerMessage
 from tests.crash.enumeration.ledger import Ledger
 from tests.crash.enumeration.scene import Scene, seal_of
+from tests.crash.enumeration.several_duels import seal_and_die
 from tests.support.file_work import run_to_need
 
 SOME_SETTINGS = {"visibility": "60", "max-messages": "1000"}
@@ -229,13 +230,12 @@ def seal_while_deleting(scene: Scene, step: Chance) -> None:
     clients, others = two_servers(scene, ready=0)
     body = scene.body(10)
     scene.say(partial(Ledger.asks_publish, queue="a", body=body))
-    batch = Batch(others.server.work, QueueName("a"))
-    batch.fill(
-        [Entry(1, Draft(len(body), zlib.crc32(body), None, body))],
-        [Position(MessageId("filled"), 0)],
-    )
+    entry = Entry(1, Draft(len(body), zlib.crc32(body), None, body))
+    placed = [(entry, Position(MessageId("filled"), 0))]
+    batch = Batch(others.server.work, [BatchPart(others.server.work, QueueName("a"), placed)])
+    batch.fill()
 
-    sealing = Paused(others.files, "rename", lambda: _seal_and_die(others, batch))
+    sealing = Paused(others.files, "rename", lambda: seal_and_die(others, batch))
     delete = partial(clients.run, clients.delete("a"))
     interleave(scene, step, clients.files, delete, sealing.finish)
     sealing.finish()
@@ -245,14 +245,6 @@ def seal_while_deleting(scene: Scene, step: Chance) -> None:
     clients.server.sweep()
     if any(scene.root.glob("queues/a/*")):
         scene.say(partial(Ledger.breaks, text="a queue made again saw an old batch"))
-
-
-def _seal_and_die(others: PlayedClients, batch: Batch) -> None:
-    work = others.server.work
-    work.begin_round()
-    with suppress(QueueNotFound):
-        next(seal_batch(work, batch))
-    work.end_calls()
 
 
 def publish_and_die(scene: Scene, clients: PlayedClients, own_id: str | None, count: int) -> None:

@@ -54,6 +54,11 @@ from tests.crash.enumeration.publishing import (
 )
 from tests.crash.enumeration.recorder import EXT4, MODERN, OLD, PLAIN, Abilities
 from tests.crash.enumeration.scene import Scene
+from tests.crash.enumeration.several import (
+    deliver_left_to_several,
+    end_one_of_several,
+    publish_to_several,
+)
 from tests.crash.enumeration.visibility import change_visibility
 
 Play = Callable[[Scene, Chance], None]
@@ -126,6 +131,11 @@ ROWS = (
     Row("purge a queue, no renames without replacing", purge, OLD),
     Row("deliver what was left", deliver),
     Row("set aside", set_aside),
+    Row("publish to several queues", publish_to_several),
+    Row("publish to several queues, no attributes", publish_to_several, PLAIN),
+    Row("deliver what was left to several queues", deliver_left_to_several),
+    Row("delete or purge one of several queues", end_one_of_several),
+    Row("delete or purge one of several, no renames without replacing", end_one_of_several, OLD),
     Row("first start", first_start),
     Row("first start, no unnamed files", first_start, OLD),
     Row("mixed batches", mixed),

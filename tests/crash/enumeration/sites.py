@@ -25,7 +25,7 @@ from mq.spool.message import held, in_use, opening
 from mq.spool.spark import settle
 from mq.spool.spool import Spool
 from mq.store import holding, indexing, shared_state
-from mq.store.publishing import filling, publish, twins
+from mq.store.publishing import filling, parts, publish, twins
 from mq.store.receiving import lease, taking
 from mq.store.removing import remove_under_lease
 from tests.support.sources import PACKAGES, module_name, package_files
@@ -59,7 +59,7 @@ class Kind(Enum):
     SYNC = frozenset({"sync", "sync_file_system", "make_durable", "Unsynced"})
     LOCK = frozenset(
         {"lock", "lock_shared", "lock_byte", "locked_folder", "shared", "lock_alone"}
-        | {"hold", "hold_in", "hold_queue", "hold_set", "make_set", "lock_ids", "_hold"}
+        | {"hold", "hold_all", "hold_in", "hold_queue", "hold_set", "make_set", "lock_ids", "_hold"}
         | {
             "lock_names",
             "lock_names_in",
@@ -130,8 +130,9 @@ PASSED_OVER = frozenset({
     name_of(settle.set_aside),
     name_of(sweep.Sweeper._hold),
     name_of(filling.Batch._move),
-    name_of(filling.Batch._writing),
+    name_of(parts.BatchPart._writing),
     name_of(holding.hold),
+    name_of(holding.hold_all),
     name_of(indexing.find_space),
     name_of(lease._calls),
     name_of(publish.linking),

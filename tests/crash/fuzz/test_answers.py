@@ -28,6 +28,7 @@ _LONG_SECONDS = 60
 
 ORDERS, RETURNS = QueueName("orders"), QueueName("returns")
 _ID, _LEASE, _TIME = "order-1", "0f9e8d7c6b5a4938", "2026-11-21T08:08:19.313206Z"
+_MESSAGE = NewMessage("a", message_id=_ID)
 
 _LINE = {
     "id": _ID, "lease": _LEASE, "published_at": _TIME, "visible_at": _TIME, "state": "ready",
@@ -101,11 +102,11 @@ CALLS: dict[str, tuple[Call, int, Mapping[str, object]]] = {
     "counts": (lambda context: operations.count(context, ORDERS), 200, _COUNTS),
     "purge": (lambda context: operations.purge(context, ORDERS, "all"), 200, {"purged": 5}),
     "publish": (
-        lambda context: operations.publish(context, ORDERS, NewMessage("a", message_id=_ID)),
+        lambda context: operations.publish(context, [ORDERS], _MESSAGE),
         201, {"id": _ID},
     ),
     "publish many": (
-        lambda context: operations.publish_many(context, ORDERS, [NewMessage("", message_id=_ID)]),
+        lambda context: operations.publish_many(context, [ORDERS], [_MESSAGE]),
         201, {"id": _ID},
     ),
     "receive": (lambda context: operations.receive(context, [ORDERS], 0, None), 200, _LINE),

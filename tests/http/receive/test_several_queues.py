@@ -8,7 +8,7 @@ from datetime import datetime
 
 import pytest
 
-from mq.config import MAX_RECEIVE_QUEUES
+from mq.config import MAX_QUEUES
 from tests.support.processes import Server
 from tests.support.wire import (
     Wire,
@@ -240,7 +240,7 @@ def test_who_waits_for_several_gets_each_message_once(
         ("then=usual&id=1", "then"),
         ("then=usual&peek", "then"),
         ("then=usual&wait=1&wait=2", "wait"),
-        ("then=" + ",".join(f"q{each}" for each in range(MAX_RECEIVE_QUEUES)), "65 queues"),
+        ("then=" + ",".join(f"q{each}" for each in range(MAX_QUEUES)), "65 queues"),
     ],
 )
 def test_what_names_no_queues_is_400(wire: Wire, queue: str, query: str, named: str) -> None:
@@ -254,7 +254,7 @@ def test_what_names_no_queues_is_400(wire: Wire, queue: str, query: str, named: 
 
 
 def test_as_many_queues_as_the_limit_says(wire: Wire, queue: str) -> None:
-    others = [make_queue(wire) for _ in range(MAX_RECEIVE_QUEUES - 1)]
+    others = [make_queue(wire) for _ in range(MAX_QUEUES - 1)]
     message_id = wire.publish(others[-1])
 
     assert receive(wire, [queue, *others]).headers["x-message-id"] == message_id

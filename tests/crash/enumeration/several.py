@@ -1,0 +1,124 @@
+"""Publish to several queues at once, all or none.
+
+The messages of one batch differ from queue to queue here, because bodies tell them apart.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from mq.commit.operation import Operation
+from mq.config import SECOND_NS
+from mq.errors import QueueNotFound, StoreUnavailable
+from mq.names import MessageId, QueueName
+from mq.store.publishing.batch import check_queues, publish_placed
+from mq.store.publishing.parts import Placed
+from mq.store.publishing.publish import Entry, Published
+from mq.store.shared_state import Workspace
+from tests.crash.enumeration.acting import Chance, failing_once, lease_seconds, stock
+from tests.crash.enumeration.clients import PlayedClients
+from tests.crash.enumeration.ledger import Ledger
+from tests.crash.enumeration.properties import draft_of
+from tests.crash.enumeration.scene import Scene
+
+QUEUES = ("a", "a.b")
+OWN = MessageId("own")
+
+
+async def publish_to_all(
+    clients: PlayedClients, number: int = 1, delay_seconds: float = 0.0, *, has_own_id: bool = False
+) -> bool:
+    """Publish `number` messages to each of both queues, every second one delayed if there is a
+    delay, and the first to `a` under its own id if there is one. Returns whether that was
+    answered."""
+    entries = ask(clients.scene, number, delay_seconds, has_own_id)
+    say = clients.scene.say
+    try:
+        published = await clients.store.run(partial(_publish, entries=entries))
+    except StoreUnavailable:
+        return False
+    except QueueNotFound as error:
+        [missing] = [each for each in QUEUES if f"no queue {each};" in str(error)]
+        say(partial(Ledger.is_missing, queue=missing))
+        return False
+    for some, part in zip(entries.values(), published, strict=True):
+        for (_, draft), (message_id, *_) in zip(some, part, strict=True):
+            say(partial(Ledger.is_published, body=draft.body or b"", message_id=message_id))
+    return True
+
+
+def ask(
+    scene: Scene, number: int, delay_seconds: float = 0.0, has_own_id: bool = False
+) -> dict[QueueName, list[Entry]]:
+    """Tell the ledger what is asked for."""
+    entries: dict[QueueName, list[Entry]] = {QueueName(each): [] for each in QUEUES}
+    for queue, some in entries.items():
+        for line in range(1, number + 1):
+            own = OWN if has_own_id and not some and queue == "a" else None
+            body = f"{own} ".encode() if own else scene.body(10)
+            delay_ns = int(delay_seconds * SECOND_NS) * (line % 2)
+            due_ns = scene.clock.now_ns + delay_ns if delay_ns else 0
+            asks = partial(Ledger.asks_publish, is_ordered=own is None or scene.has_seals)
+            scene.say(partial(asks, queue=queue, body=body, hidden_until_ns=due_ns))
+            some.append(Entry(line, draft_of(body, own, delay_ns)))
+    bodies = frozenset(each.draft.body or b"" for some in entries.values() for each in some)
+    scene.say(partial(Ledger.asks_batch, bodies=bodies))
+    return entries
+
+
+def _publish(
+    work: Workspace, entries: dict[QueueName, list[Entry]]
+) -> Operation[list[list[Published]]]:
+    for queue, some in entries.items():
+        yield from check_queues(work, [queue], [each.draft.message_id for each in some])
+    return (yield from publish_placed(work, placed_in(work, entries)))
+
+
+def placed_in(work: Workspace, entries: dict[QueueName, list[Entry]]) -> dict[QueueName, Placed]:
+    positions = {
+        queue: work.ids.next_positions([each.draft.message_id for each in some])
+        for queue, some in entries.items()
+    }
+    return {
+        queue: list(zip(some, positions[queue], strict=True)) for queue, some in entries.items()
+    }
+
+
+def publish_to_several(scene: Scene, chance: Chance) -> None:
+    clients = stock(scene, chance, ready=chance.randrange(2))
+    for has_own_id in (False, chance.random() < 0.5):
+        delay_seconds = chance.choice([0.0, lease_seconds(chance)])
+        several = publish_to_all(
+            clients, chance.randint(1, 3), delay_seconds, has_own_id=has_own_id
+        )
+        clients.run(several, clients.publish(chance.choice(QUEUES)))
+    clients.run(*(clients.receive(each, lease_seconds(chance)) for each in QUEUES))
+
+
+def deliver_left_to_several(scene: Scene, chance: Chance) -> None:
+    """What a sweep finds of a batch that its publisher could not deliver, all of it or the rest;
+    then a call of the sweep fails too."""
+    clients = stock(scene, chance, ready=chance.randrange(2))
+    for is_hindered in (False, True):
+        # The first rename is the seal.
+        with clients.failing("rename", after=chance.randint(1, 3)):
+            clients.run(publish_to_all(clients, chance.randint(1, 2)))
+        if is_hindered:
+            call, least = chance.choice([("lock", 1), ("rename", 0)])
+            with failing_once(clients.files, call, chance.randint(least, least + 3)):
+                clients.server.sweep()
+        clients.server.sweep()
+    clients.run(*(clients.receive(each, lease_seconds(chance)) for each in QUEUES))
+
+
+def end_one_of_several(scene: Scene, chance: Chance) -> None:
+    """One of the queues is deleted or purged while a batch for both is not delivered."""
+    clients = stock(scene, chance, ready=chance.randrange(2))
+    with clients.failing("rename", after=chance.randint(1, 3)):
+        clients.run(publish_to_all(clients, chance.randint(1, 2)))
+    queue = chance.choice(QUEUES)
+    clients.run(clients.delete(queue) if chance.random() < 0.5 else clients.purge(queue))
+    if chance.random() < 0.5:
+        clients.run(clients.create(queue))
+    clients.server.sweep()
+    clients.run(*(clients.receive(each, lease_seconds(chance)) for each in QUEUES))
