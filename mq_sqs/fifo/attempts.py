@@ -3,13 +3,15 @@ same again. Knows no files; a gateway that starts knows of no attempt."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from time import monotonic
 from typing import NamedTuple
 
 from mq.config import MIB
 from mq.names import MessageId, QueueName
 from mq.store.receiving.received_message import Received
+from mq.store.receiving.receives import LongPoll
 
 ATTEMPT_SECONDS = 300.0
 MAX_ATTEMPTS = 10_000
@@ -43,6 +45,7 @@ class Attempts:
         self._attempts: dict[_Key, ReceiveAttempt] = {}
         self._bytes = 0
         self._of_message: dict[tuple[QueueName, MessageId], _Key] = {}
+        self._polls: dict[_Key, list[LongPoll]] = {}
 
     def __len__(self) -> int:
         return len(self._attempts)
@@ -60,8 +63,8 @@ class Attempts:
         received: list[Received],
         bodies: Sequence[bytes],
     ) -> None:
-        """Keep what a receive is answered. An empty answer is not kept: there may be messages the
-        next time."""
+        """Keep what a receive is answered, and end the polls of its attempt. An empty answer is not
+        kept: there may be messages the next time."""
         key = (queue, attempt_id)
         self._drop(key)
         until = self._clock() + ATTEMPT_SECONDS
@@ -71,7 +74,22 @@ class Attempts:
         self._attempts[key] = attempt
         self._bytes += attempt.size
         self._of_message |= {(queue, each.message_id): key for each in received}
+        for poll in self._polls.get(key, ()):
+            poll.end()
         self._forget_old()
+
+    @contextmanager
+    def waiting(self, queue: QueueName, attempt_id: str, poll: LongPoll) -> Iterator[None]:
+        """Let the poll of one call end once another call of its attempt has got messages."""
+        key = (queue, attempt_id)
+        polls = self._polls.setdefault(key, [])
+        polls.append(poll)
+        try:
+            yield
+        finally:
+            polls.remove(poll)
+            if not polls:
+                del self._polls[key]
 
     def forget(self, queue: QueueName, ids: Iterable[MessageId]) -> None:
         """Forget what was answered with one of these messages: it is deleted or changed."""

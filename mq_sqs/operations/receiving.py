@@ -81,7 +81,10 @@ async def _receive(operations: Operations, call: SqsCall, queue: QueueName) -> _
         if known is not None:
             return known
     seconds = visibility if hidden_seconds else _UNTIL_SHOWN_SECONDS
-    call.received.extend(await _take(operations, call, queue, limit, seconds=seconds, wait=wait))
+    poll = LongPoll(wait)
+    if attempt_id is not None:
+        call.exits.enter_context(operations.fifo.attempts.waiting(queue, attempt_id, poll))
+    call.received.extend(await _take(operations, call, queue, limit, seconds=seconds, poll=poll))
     if not hidden_seconds:
         await _show_again(operations, queue, call.received)
     bodies = await _read_bodies(operations, call.received)
@@ -119,15 +122,14 @@ async def _take(
     limit: int,
     *,
     seconds: float | None,
-    wait: int,
+    poll: LongPoll,
 ) -> Sequence[Received]:
     """Receive messages. One who waits for them and leaves takes none."""
     share = call.exits.enter_context(operations.store.answer_memory.share())
-    poll = LongPoll(wait)
     receiving = operations.keeper_of(queue).receive_many(queue, limit, seconds, poll, share)
-    if wait:
-        return await unless_client_leaves(call.request, receiving, poll.end) or ()
-    return await receiving
+    if poll.is_over:
+        return await receiving
+    return await unless_client_leaves(call.request, receiving, poll.end) or ()
 
 
 async def _show_again(

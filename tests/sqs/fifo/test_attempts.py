@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -21,6 +22,7 @@ from mq_sqs.operations import receiving
 from mq_sqs.queues.addresses import Addressing
 from tests.support.fifo import LINE, FifoLine, bodies_of, fifo_on, move_due
 from tests.support.submits import answered
+from tests.support.waiting import parked
 
 HOUR = 3600.0
 
@@ -55,6 +57,16 @@ async def test_the_same_attempt_gets_the_same_messages_under_the_same_leases(roo
         assert await line.bodies() == []
 
 
+async def receive(operations: Operations, **values: Any) -> Result:
+    """Do what ReceiveMessage does for a client that stays."""
+    async with AsyncExitStack() as exits:
+        request = make_mocked_request("POST", "/")
+        call = SqsCall(
+            {"ReceiveRequestAttemptId": "a", **values}, request, "http://localhost", None, exits
+        )
+        return await receiving.receive_message(operations, call, LINE)
+
+
 async def test_a_call_that_found_nothing_is_answered_what_another_of_its_attempt_was(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -66,23 +78,38 @@ async def test_a_call_that_found_nothing_is_answered_what_another_of_its_attempt
         await line.send("1")
         overtaking: list[Result] = []
 
-        async def receive() -> Result:
-            async with AsyncExitStack() as exits:
-                values = {"ReceiveRequestAttemptId": "a"}
-                request = make_mocked_request("POST", "/")
-                call = SqsCall(values, request, "http://localhost", None, exits)
-                return await receiving.receive_message(operations, call, LINE)
-
         async def be_overtaken(*_arguments: Any, **_more: Any) -> list[Received]:
             monkeypatch.undo()
-            overtaking.append(await receive())
+            overtaking.append(await receive(operations))
             return []
 
         monkeypatch.setattr(receiving, "_take", be_overtaken)
-        found = await receive()
+        found = await receive(operations)
 
         assert [each["Body"] for each in found["Messages"]] == ["1"]
         assert [found] == overtaking
+
+
+async def test_a_call_that_waits_is_answered_with_another_of_its_attempt(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def stay(_request: object, work: Awaitable[Any], _hurry: object) -> Any:
+        return await work
+
+    monkeypatch.setattr(receiving, "unless_client_leaves", stay)
+    monkeypatch.setattr(receiving, "_MAX_WAIT_SECONDS", HOUR)
+    async with asyncio.timeout(30), fifo_on(root) as line:
+        operations = Operations(line.store, Addressing(), 30.0)
+        line.service = operations.fifo
+        calls = [asyncio.create_task(receive(operations, WaitTimeSeconds=HOUR)) for _ in range(2)]
+        await parked(line.store, 2, LINE)
+
+        await line.send("1")
+        found, again = await asyncio.gather(*calls)
+
+        assert [each["Body"] for each in found["Messages"]] == ["1"]
+        assert again == found
+        assert not operations.fifo.attempts._polls
 
 
 async def delete(line: FifoLine, received: Received) -> None:
