@@ -19,6 +19,7 @@ from mq.errors import MQError
 from mq.names import QueueName, is_fifo
 from mq.spool.queue.known_settings import SETTINGS_LOOK_SECONDS
 from mq.spool.queue.queue_settings import QueueSettings
+from mq.store.answer_memory import Share
 from mq.store.receiving.received_message import Received
 from mq.store.store import Store
 from mq.web.tokens import KnownToken
@@ -58,8 +59,9 @@ class SqsCall:
     """A checked request. `base` is the address that the client calls, such as
     `http://localhost:9324`.
 
-    `exits` ends once the answer is written, or nobody waits for it. Messages in `received` are
-    released if the client is gone by then.
+    `exits` ends once the answer is made, that with large messages once it is written; or when
+    nobody waits for it. Messages in `received` are released if the client is gone by then. `share`
+    is the memory of their answer.
     """
 
     values: Values
@@ -68,6 +70,7 @@ class SqsCall:
     token: KnownToken | None
     exits: AsyncExitStack
     received: list[Received] = field(default_factory=list)
+    share: Share | None = None
 
     def number(self, name: str, least: int, most: int) -> int | None:
         """Return a number, or None if it is not given. Raises SQSError if it is not within its

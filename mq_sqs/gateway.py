@@ -23,6 +23,7 @@ from mq.web.bodies import BodyLimit, read_large_body, read_small_body
 from mq.web.connections.presence import send_if_half_closed
 from mq.web.connections.quick_connection import raise_handed_over, start_of
 from mq.web.connections.strangers import end_if_unknown, note_known
+from mq.web.downloads import answer_in_pieces
 from mq.web.durations import OTHER, Durations
 from mq.web.origin_policy import OriginPolicy
 from mq.web.parameters import path_and_query
@@ -192,10 +193,20 @@ class Gateway:
         try:
             result = await handler.run(self._operations, call, queue)
             answer = request.dialect.answer(operation, result, request.request_id)
-            return await send_if_half_closed(request.http, answer) if call.received else answer
+            del result  # Its texts are in the answer.
+            return await _hand_out(call, answer) if call.received else answer
         except BaseException:
             await asyncio.gather(*map(self._store.put_back, call.received))
             raise
+
+
+async def _hand_out(call: SqsCall, answer: Answer) -> Response:
+    """Return an answer with messages. A large one is written here: its memory counts until its
+    client has read it. Raises OSError if the client is gone."""
+    sent: Response = answer
+    if answer.length > SMALL_BODY_BYTES and call.share is not None:
+        sent = await answer_in_pieces(call.request, answer, call.share)
+    return await send_if_half_closed(call.request, sent)
 
 
 def _refuse(request: _Arrival, error: SQSError) -> Answer | web.Response:

@@ -51,6 +51,11 @@ class Answer:
         self._body = body
         self.keep_alive: bool | None = None
 
+    @property
+    def length(self) -> int:
+        """The length of the body, in bytes."""
+        return len(self._body)
+
     def force_close(self) -> None:
         """Close the connection after the answer."""
         self.keep_alive = False

@@ -68,6 +68,17 @@ async def answer_lines(
     return await _stream(request, headers, length, _let_go(pieces, kept, share))
 
 
+async def answer_in_pieces(
+    request: web.BaseRequest, answer: Answer, share: Share
+) -> web.StreamResponse:
+    """Answer with a body that is in memory, and large. `share` holds its memory until the client
+    has read it. Raises OSError if the client goes away before its end."""
+    whole = answer.as_response()
+    body = whole.body
+    assert isinstance(body, bytes)
+    return await _stream(request, whole.headers, len(body), _let_go([body], 0, share))
+
+
 def _write_few_lines(members: Sequence[str], bodies: Iterable[bytes]) -> list[bytes]:
     return [b"".join(map(end_line, members, bodies))]
 

@@ -125,8 +125,8 @@ async def _take(
     poll: LongPoll,
 ) -> Sequence[Received]:
     """Receive messages. One who waits for them and leaves takes none."""
-    share = call.exits.enter_context(operations.store.answer_memory.share())
-    receiving = operations.keeper_of(queue).receive_many(queue, limit, seconds, poll, share)
+    call.share = call.exits.enter_context(operations.store.answer_memory.share())
+    receiving = operations.keeper_of(queue).receive_many(queue, limit, seconds, poll, call.share)
     if poll.is_over:
         return await receiving
     return await unless_client_leaves(call.request, receiving, poll.end) or ()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from contextlib import closing
+from collections.abc import Callable
+from contextlib import ExitStack, closing
 from typing import Any
 from urllib.parse import urlencode
 
@@ -12,6 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from mq.config import MIB
+from mq.store.answer_memory import MAX_ANSWERS_BYTES
 from mq_sqs.model import OPERATIONS, TEXT, WHOLE, ListOf, MapOf, Scalar, Shape, Structure
 from tests.support.gateways import (
     ask_both,
@@ -22,8 +25,12 @@ from tests.support.gateways import (
     send,
     text_in,
 )
-from tests.support.processes import Server
-from tests.support.wire import Wire
+from tests.support.processes import Server, resident_bytes
+from tests.support.wire import Wire, request_bytes
+
+SLOW_READERS = 100
+SLACK = 350 * MIB
+"""The process itself, a message for each of them, and what the allocator keeps."""
 
 FEW = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -215,6 +222,27 @@ def test_an_answer_to_a_client_that_waits_with_its_body_is_the_last(
         answer = wire.request(method, "/", expect="100-continue", content_length=str(1 << 30))
 
     assert answer.headers["connection"] == "close"
+
+
+def test_clients_that_read_slowly_hold_a_bounded_memory(
+    start_gateway: Callable[..., Server],
+) -> None:
+    server = start_gateway()
+    sqs = client_of(server)
+    url = make_url(sqs)
+    for _ in range(10):
+        sqs.send_message(QueueUrl=url, MessageBody="a" * MIB)
+    values = {"QueueUrl": url, "MaxNumberOfMessages": 10, "VisibilityTimeout": 0}
+    target = {"x_amz_target": "AmazonSQS.ReceiveMessage"}
+    asked = request_bytes("POST", "/", json.dumps(values).encode(), **target)
+
+    with ExitStack() as exits:
+        for _ in range(SLOW_READERS):
+            wire = exits.enter_context(closing(Wire(server.port)))
+            wire.send(asked)
+            assert wire.socket.recv(20).startswith(b"HTTP/1.1 200 OK")
+
+        assert resident_bytes(server) < MAX_ANSWERS_BYTES + SLACK
 
 
 def test_many_clients_share_the_work(gateway: Server, sqs: Any) -> None:
