@@ -163,6 +163,7 @@ class FifoQueues:
         """Take all FIFO queues. Raises StoreUnavailable if another process has them."""
         if self._ownership.require(work):
             self._queues.clear()
+            self._begun.clear()
 
     def close(self) -> None:
         """Let another process have them."""

@@ -78,6 +78,21 @@ async def test_a_host_that_was_cut_off_has_lost_them_to_another(root: Path) -> N
         assert await first.bodies() == ["1", "2", "3"]
 
 
+async def test_a_host_that_was_cut_off_knows_what_another_has_done_and_gone(root: Path) -> None:
+    """The file server ended its lock, and another host had the FIFO queues for a while."""
+    async with fifo_on(root, NetworkFiles(root)) as first:
+        await first.send_all(("1", "a"), ("2", "a"))
+        fd = first.service._queues._ownership._fd
+        assert fd is not None
+        unlock_bytes(fd)
+        async with fifo_on(root, NetworkFiles(root)) as second:
+            assert await second.bodies(1) == ["1"]
+            await second.send("3")
+
+        assert (await first.send("3")).is_duplicate
+        assert await first.bodies() == []
+
+
 async def test_standard_queues_are_everybodys(root: Path) -> None:
     async with fifo_on(root) as first, fifo_on(root) as second:
         await first.send("1")
