@@ -52,6 +52,8 @@ RESOURCE_NOT_FOUND = _plain("ResourceNotFoundException", 404)
 
 
 # Errors that every service of Amazon has
+EMPTY_VALUE = _plain("EmptyValue")
+"""Of an entry of a batch, where a request by itself lacks a parameter."""
 MISSING_PARAMETER = SqsFault("MissingRequiredParameterException", "MissingParameter")
 INVALID_PARAMETER_VALUE = SqsFault("InvalidParameterValueException", "InvalidParameterValue")
 MISSING_ACTION = _plain("MissingAction")

@@ -17,6 +17,7 @@ from mq.store.publishing.publish import Draft, Entry, Published
 from mq_sqs.calls import Begun, Operations, Result, SqsCall, check_number
 from mq_sqs.faults import (
     BATCH_REQUEST_TOO_LONG,
+    EMPTY_VALUE,
     INVALID_MESSAGE_CONTENTS,
     INVALID_PARAMETER_VALUE,
     SQSError,
@@ -133,8 +134,11 @@ async def send_message_batch(operations: Operations, call: SqsCall, queue: Queue
     good: dict[str, tuple[Outgoing, Draft]] = {}
     failed: dict[str, SQSError] = {}
     total = 0
-    for entry in entries:
+    for at, entry in enumerate(entries, start=1):
         try:
+            if not entry["MessageBody"]:
+                place = f"SendMessageBatchRequestEntry.{at}.MessageBody"
+                raise SQSError(EMPTY_VALUE, f"No Value Found for {place}.")
             message = _check_message(entry, rules, "cannot be validated")
             good[entry["Id"]] = (message, message.draft())
             total += message.size

@@ -93,6 +93,7 @@ OF_VALUES = frozenset({
 """Errors that tests/sqs/test_faults.py meets in both protocols."""
 
 OTHERS = {
+    "EmptyValue": "of an entry of a batch: tests/sqs/operations/test_batches.py",
     "MalformedQueryString": "of the query protocol alone: tests/sqs/test_faults.py",
     "UnknownOperation": "of the query protocol alone, and of GET: tests/sqs/test_faults.py",
     "MissingAction": "of the query protocol alone: JSON names an operation, or is not JSON",
