@@ -59,8 +59,17 @@ def test_the_attributes_that_are_asked_for_come_along(sqs: Any, url: str) -> Non
     name = "ApproximateFirstReceiveTimestamp"
     assert message["Attributes"][name] == attributes[name]
     assert "Attributes" not in receive(sqs, url)[0]
+
+
+def test_of_system_attributes_an_unknown_name_is_passed_over(sqs: Any, url: str) -> None:
+    """Amazon refuses it in the older list alone."""
+    sqs.send_message(QueueUrl=url, MessageBody="a")
+
     with pytest.raises(ClientError, match="Unknown Attribute"):
         receive(sqs, url, AttributeNames=["Nonsense"])
+    [message] = receive(sqs, url, MessageSystemAttributeNames=["Nonsense"])
+
+    assert "Attributes" not in message
 
 
 def test_a_producer_over_http_does_not_say_when_a_message_was_sent(
