@@ -21,6 +21,8 @@ REDRIVE_ALLOW = "RedriveAllowPolicy"
 
 MAX_RECEIVE_COUNT = 1000
 
+_MEMBERS = ("maxReceiveCount", "deadLetterTargetArn")
+
 ALLOW_NOTE = "sqs.redrive-allow"
 
 _COUNT = re.compile("[0-9]{1,9}")
@@ -34,22 +36,30 @@ class DeadLetters(NamedTuple):
 
 
 def read_redrive_policy(text: str) -> DeadLetters | None:
-    """Read a redrive policy. Returns None for an empty one, which takes the policy away. Raises
+    """Read a redrive policy. Returns None for an empty text, which takes the policy away. Raises
     SQSError."""
+    if not text:
+        return None
     policy = _object_in(text)
     if policy is None:
-        raise wrong_redrive(text, "it must be an object of JSON")
-    if not policy:
-        return None
-    if policy.keys() - {"deadLetterTargetArn", "maxReceiveCount"}:
+        raise wrong_redrive(text, "Redrive policy is not a valid JSON map")
+    for name in _MEMBERS:
+        if name not in policy:
+            why = f"Redrive policy does not contain mandatory attribute: {name}"
+            raise wrong_redrive(text, why)
+    if policy.keys() - set(_MEMBERS):
         raise wrong_redrive(text, "it has deadLetterTargetArn and maxReceiveCount alone")
-    arn, count = policy.get("deadLetterTargetArn"), policy.get("maxReceiveCount")
+    count, arn = (policy[name] for name in _MEMBERS)
     queue = queue_of_arn(arn) if isinstance(arn, str) else None
     if queue is None:
-        raise wrong_redrive(text, "deadLetterTargetArn must be the ARN of a queue")
+        raise wrong_redrive(text, "Invalid value for deadLetterTargetArn")
     digits = str(count) if type(count) in (int, str) else ""
     if not _COUNT.fullmatch(digits) or not 1 <= int(digits) <= MAX_RECEIVE_COUNT:
-        raise wrong_redrive(text, f"maxReceiveCount must be 1 to {MAX_RECEIVE_COUNT}")
+        raise wrong_redrive(
+            text,
+            f"Invalid value for maxReceiveCount: {str(count)[:40]}, valid values are from 1 to "
+            f"{MAX_RECEIVE_COUNT} both inclusive",
+        )
     return DeadLetters(queue, int(digits))
 
 

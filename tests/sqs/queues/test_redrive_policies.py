@@ -26,23 +26,32 @@ def test_a_count_is_a_number_or_a_text(text: str) -> None:
     assert read_redrive_policy(text) == DeadLetters(QueueName("dead"), 3)
 
 
-@pytest.mark.parametrize("text", ["", "{}"])
-def test_an_empty_policy_is_none(text: str) -> None:
-    assert read_redrive_policy(text) is None
+def test_an_empty_text_takes_the_policy_away() -> None:
+    assert read_redrive_policy("") is None
+
+
+LACKS = "Redrive policy does not contain mandatory attribute: "
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "why"),
     [
-        "x", "[]", "[" * 100_000, '{"maxReceiveCount": 3}', POLICY.replace("3", "0"),
-        POLICY.replace("3", "1001"), POLICY.replace(":sqs:", ":sns:"),
-        POLICY.replace("}", ', "more": 1}'), POLICY.replace('"3"', "true"),
+        ("x", "Redrive policy is not a valid JSON map."),
+        ("[]", "Redrive policy is not a valid JSON map."),
+        ("[" * 100_000, "Redrive policy is not a valid JSON map."),
+        ("{}", f"{LACKS}maxReceiveCount."),
+        ('{"maxReceiveCount": 3}', f"{LACKS}deadLetterTargetArn."),
+        (POLICY.replace("3", "0"), "Invalid value for maxReceiveCount: 0, valid values are"),
+        (POLICY.replace("3", "1001"), "from 1 to 1000 both inclusive."),
+        (POLICY.replace('"3"', "true"), "Invalid value for maxReceiveCount"),
+        (POLICY.replace(":sqs:", ":sns:"), "Invalid value for deadLetterTargetArn."),
+        (POLICY.replace("}", ', "more": 1}'), "alone"),
     ],
     ids=lambda text: text[:40],
-)  # fmt: skip
-def test_a_wrong_policy_is_a_wrong_parameter(text: str) -> None:
-    """Amazon says that of no other attribute."""
-    with pytest.raises(SQSError, match=r"^Value .* for parameter Redriv") as refused:
+)
+def test_a_wrong_policy_is_a_wrong_parameter(text: str, why: str) -> None:
+    """Amazon says that of no other attribute, and that an empty object is wrong too."""
+    with pytest.raises(SQSError, match=rf"^Value .* for parameter Redriv.*{why}") as refused:
         read_redrive_policy(text)
 
     assert refused.value.fault.code == "InvalidParameterValue"
