@@ -83,11 +83,13 @@ def check_number(name: str, value: int, least: int, most: int) -> int:
     """Raise SQSError if a number is not within its limits."""
     if not least <= value <= most:
         limits = f"between {least} and {most}" if least else f">= 0 and <= {most}"
+        # Amazon says it in other words of a message that is sent.
+        is_delay = name == "DelaySeconds"
+        reason = f"{name} must be {limits}" if is_delay else f"Must be {limits}, if provided"
         shown = str(value) if abs(value) < 10**18 else "given"
         raise SQSError(
             INVALID_PARAMETER_VALUE,
-            f"Value {shown} for parameter {name} is invalid. Reason: Must be {limits}, if "
-            "provided.",
+            f"Value {shown} for parameter {name} is invalid. Reason: {reason}.",
         )
     return value
 

@@ -83,8 +83,11 @@ def check_type(name: str, kind: str) -> str:
     is not a type."""
     match = _TYPE.fullmatch(kind)
     if match is None or len(kind) > _MAX_TYPE_CHARACTERS or ":" in kind:
-        raise wrong(name, "its type must be String, Number or Binary, with a label after a dot "
-                    "if you like")  # fmt: skip
+        raise SQSError(
+            INVALID_PARAMETER_VALUE,
+            f"The type of message (user) attribute '{name}' is invalid. You must use only the "
+            "following supported type prefixes: Binary, Number, String.",
+        )
     check_text(kind.encode(), f"the type of message attribute {name!r}")
     return match[1]
 

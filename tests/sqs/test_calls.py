@@ -16,7 +16,8 @@ from mq.spool.queue.known_settings import SETTINGS_LOOK_SECONDS
 from mq.spool.queue.queue_settings import QueueSettings
 from mq.store.store import Store
 from mq_sqs import calls
-from mq_sqs.calls import Operations
+from mq_sqs.calls import Operations, check_number
+from mq_sqs.faults import SQSError
 from mq_sqs.operations.queues import dead_letter_sources
 from mq_sqs.queues.addresses import Addressing
 from tests.support.stores import ORDERS, store_on
@@ -205,3 +206,20 @@ async def test_the_sources_of_dead_letters_are_found_by_one_job(
     assert await dead_letter_sources(operations, QueueName("dead")) == queues
     assert await dead_letter_sources(operations, QueueName("other")) == []
     assert len(jobs) < len(queues)
+
+
+@pytest.mark.parametrize(
+    ("name", "limits", "reason"),
+    [
+        ("MaxNumberOfMessages", (1, 10), "Must be between 1 and 10, if provided."),
+        ("WaitTimeSeconds", (0, 20), "Must be >= 0 and <= 20, if provided."),
+        ("DelaySeconds", (0, 900), "DelaySeconds must be >= 0 and <= 900."),
+    ],
+)
+def test_a_number_outside_its_limits_is_refused_in_the_words_of_amazon(
+    name: str, limits: tuple[int, int], reason: str
+) -> None:
+    with pytest.raises(SQSError) as refused:
+        check_number(name, 901, *limits)
+
+    assert str(refused.value) == f"Value 901 for parameter {name} is invalid. Reason: {reason}"

@@ -90,6 +90,9 @@ def test_no_more_is_kept_than_a_message_may_have() -> None:
             trailer_of(packed.text, {})
 
 
+PREFIXES = "supported type prefixes: Binary, Number, String."
+
+
 @pytest.mark.parametrize(
     ("name", "value", "why"),
     [
@@ -102,9 +105,9 @@ def test_no_more_is_kept_than_a_message_may_have() -> None:
         ("a" * 257, CITY, "its name"),
         ("AWS.a", CITY, "its name"),
         ("amazon.a", CITY, "its name"),
-        ("a", {"DataType": "Text", "StringValue": "x"}, "its type"),
-        ("a", {"DataType": "String.", "StringValue": "x"}, "its type"),
-        ("a", {"DataType": "String." + "x" * 250, "StringValue": "x"}, "its type"),
+        ("a", {"DataType": "Text", "StringValue": "x"}, PREFIXES),
+        ("a", {"DataType": "String.", "StringValue": "x"}, PREFIXES),
+        ("a", {"DataType": "String." + "x" * 250, "StringValue": "x"}, PREFIXES),
         ("a", {"DataType": "String"}, "give StringValue"),
         ("a", {"DataType": "String", "BinaryValue": b"x"}, "give StringValue"),
         ("a", {"DataType": "Binary", "StringValue": "x"}, "give BinaryValue"),
