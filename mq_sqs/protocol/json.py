@@ -40,6 +40,8 @@ _TYPE = "application/x-amz-json-1.0"
 _FORM = "application/x-www-form-urlencoded"
 
 _SPACE = b" \t\r\n"
+_MAX_VALUES = 2000
+"""The most values of a list, as of a form: each name may be compared with each attribute."""
 
 _FLAT = "."
 """What names of the query protocol have, such as `AttributeName.1`. kombu 5.3 and 5.4 put them into
@@ -235,8 +237,8 @@ def _list_reader(shape: ListOf) -> _Reader:
     read_item = _reader_of(shape.item)
 
     def read(value: Any) -> list[Any]:
-        if type(value) is not list:
-            raise _must_be("an array")
+        if type(value) is not list or len(value) > _MAX_VALUES:
+            raise _must_be(f"an array of up to {_MAX_VALUES} values")
         found: list[Any] = value
         at = 0
         try:

@@ -87,6 +87,16 @@ def test_a_tag_or_an_attribute_may_not_be_null(
     assert refused.value.fault.code == "InvalidParameterValue"
 
 
+def test_a_list_has_no_more_values_than_a_form() -> None:
+    """A million prefixes kept everyone else waiting for two seconds."""
+    values = {"QueueUrl": "q", "MessageAttributeNames": ["a.*"] * 2000}
+    assert read(values, "ReceiveMessage") == values
+
+    values["MessageAttributeNames"] = ["a.*"] * 2001
+    with pytest.raises(SQSError, match="'MessageAttributeNames' must be an array of up to 2000"):
+        read(values, "ReceiveMessage")
+
+
 def test_names_of_the_query_protocol_are_passed_over() -> None:
     """kombu 5.3 and 5.4 ask for the receive count in this way."""
     values = read(SEND | {"AttributeName.1": "ApproximateReceiveCount"})
