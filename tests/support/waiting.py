@@ -1,10 +1,14 @@
-"""Requests that wait in a store for a message."""
+"""Requests that wait in a store for a message, and a message that is held."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+from pathlib import Path
 
-from mq.names import QueueName
+from mq.disk.files import Files
+from mq.names import MessageId, QueueName
+from mq.spool.message.held import Held, hold
 from mq.store.receiving.received_message import Received
 from mq.store.store import Store
 from tests.support.stores import LONG_SECONDS, ORDERS
@@ -28,3 +32,12 @@ async def waiters(store: Store, count: int) -> list[asyncio.Task[Received | None
     started = [wait(store) for _ in range(count)]
     await parked(store, count)
     return started
+
+
+def hold_ready(root: Path, message_id: MessageId) -> Held:
+    """Hold a ready message as another process would."""
+    queues = os.open(root / "queues", os.O_RDONLY)
+    held = hold(Files(), queues, f"{ORDERS}/{message_id}")
+    os.close(queues)
+    assert isinstance(held, Held)
+    return held

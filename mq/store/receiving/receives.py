@@ -102,7 +102,7 @@ class Receives:
         self, queues: Sequence[QueueName], ask: Ask, poll: LongPoll, by: Receive
     ) -> list[Received]:
         pause, longest = _BUSY_PAUSE_SECONDS
-        taken: ReceivedOrBusy = []
+        was_busy = False
         try:
             with self.waiting.enter(queues) as waiter:
                 poll.waiter = waiter
@@ -111,8 +111,8 @@ class Receives:
                     if isinstance(taken, list) and taken:
                         waiter.end_turn(taken[0].queue)
                         return taken
-                    until = poll.deadline
-                    if taken is Lost.BUSY:
+                    until, was_busy = poll.deadline, taken is Lost.BUSY
+                    if was_busy:
                         until = min(until, self._loop.time() + pause)
                         pause = min(2 * pause, longest)
                     if self.waiting.is_stopped:
@@ -120,8 +120,9 @@ class Receives:
                     if not await waiter.woken(until) and poll.is_over:
                         break
         finally:
-            if taken is Lost.BUSY:
-                # Nothing tells of the moment when a message is free: the next one looks for it.
+            if was_busy:
+                # Nothing tells of the moment when a message is free: the next one looks for it,
+                # also if this one has got another message meanwhile.
                 for queue in queues:
                     self.waiting.wake(queue, 1)
         return []

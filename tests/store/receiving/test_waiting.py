@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from pathlib import Path
 
 import pytest
 
 from mq.errors import QueueNotFound, StoreUnavailable
-from mq.names import MessageId, QueueName
-from mq.spool.message.held import Held, hold
+from mq.names import QueueName
 from mq.spool.watch import Watch
 from mq.store.receiving.received_message import Received
 from tests.support.faults import SYNCS, WatchedFiles
 from tests.support.messages import new_id, write_message
 from tests.support.stores import LONG_SECONDS, ORDERS, publish, receive, store_on
-from tests.support.waiting import WAIT_SECONDS, parked, wait, waiters
+from tests.support.waiting import WAIT_SECONDS, hold_ready, parked, wait, waiters
 
 MANY = 1000
 
@@ -112,15 +110,6 @@ async def test_a_wake_up_that_meets_one_who_has_just_left_goes_to_the_next(
         assert received.message_id == message_id
 
 
-def hold_ready(root: Path, message_id: MessageId) -> Held:
-    """Hold a message as another process would."""
-    queues = os.open(root / "queues", os.O_RDONLY)
-    held = hold(WatchedFiles(), queues, f"orders/{message_id}")
-    os.close(queues)
-    assert isinstance(held, Held)
-    return held
-
-
 async def test_a_message_that_somebody_holds_is_taken_when_it_is_free(root: Path) -> None:
     async with store_on(root) as store:
         message_id = await publish(store, b"body")
@@ -149,6 +138,27 @@ async def test_who_leaves_while_somebody_holds_a_message_leaves_it_to_the_next(
 
         if leaves == "at once":
             first.cancel()
+        await asyncio.wait({first})
+        held.close()
+
+        async with asyncio.timeout(10):
+            received = await second
+        assert received is not None
+        assert received.message_id == message_id
+
+
+async def test_who_gets_another_message_leaves_one_that_somebody_holds_to_the_next(
+    root: Path,
+) -> None:
+    async with store_on(root) as store:
+        message_id = await publish(store, b"held")
+        held = hold_ready(root, message_id)
+        first = wait(store)
+        await parked(store, 1)
+        second = wait(store)
+        await parked(store, 2)
+
+        await publish(store, b"free")
         await asyncio.wait({first})
         held.close()
 

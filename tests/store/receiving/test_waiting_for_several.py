@@ -14,7 +14,7 @@ from mq.names import QueueName
 from mq.store.receiving.received_message import Received
 from mq.store.store import Store
 from tests.support.stores import LONG_SECONDS, ORDERS, eventually, publish, store_on
-from tests.support.waiting import WAIT_SECONDS, parked, wait
+from tests.support.waiting import WAIT_SECONDS, hold_ready, parked, wait
 
 CAKES = QueueName("cakes")
 BOTH = (ORDERS, CAKES)
@@ -53,6 +53,28 @@ async def test_who_has_a_message_passes_its_other_turn_on(root: Path, loops: int
             else:
                 second.cancel()
             assert taken[-1] == await cake
+
+
+async def test_who_gets_a_message_of_another_queue_leaves_one_that_somebody_holds_to_the_next(
+    root: Path,
+) -> None:
+    async with store_on(root) as store:
+        await store.create_queue(CAKES)
+        message_id = await publish(store, b"held")
+        held = hold_ready(root, message_id)
+        first = wait_for(store, BOTH)
+        await parked(store, 1)
+        second = wait(store)
+        await parked(store, 2)
+
+        await publish(store, b"cake", CAKES)
+        await asyncio.wait({first})
+        held.close()
+
+        async with asyncio.timeout(10):
+            received = await second
+        assert received is not None
+        assert received.message_id == message_id
 
 
 async def test_who_leaves_is_in_no_line(root: Path) -> None:
