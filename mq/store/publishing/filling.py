@@ -49,8 +49,14 @@ class Batch:
         """Do what `write` does. On return the data of all is durable."""
         if not self.write():
             return False
+        files = self._spool.files
+        for part in self.parts if files.is_of_network else ():
+            if len(part.published) > part.added:
+                # Another host may just have moved those that are known to the queue.
+                opened = self._spool.queues.opened(part.queue)
+                files.sync(opened.fd)
         # The descriptor is older than the data, so every error since then is reported.
-        self._spool.files.sync_file_system(self._fd)
+        files.sync_file_system(self._fd)
         return True
 
     def write(self) -> bool:
