@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import NamedTuple
 
 from kombu.utils.scheduling import cycle_by_name
@@ -31,7 +32,8 @@ log = logging.getLogger("mq.kombu")
 _MOST_AT_ONCE = 100
 """How many messages one request asks for. Their bodies are in memory together."""
 _ONE_OF_MANY_WAIT_SECONDS = 1.0
-"""How long a request waits for a message if there are more queues than one request may name."""
+"""How long a request waits for a message if there are more queues than one request may name, and
+none of them has any."""
 
 
 class Consumption(NamedTuple):
@@ -147,8 +149,8 @@ class Receiver:
         with self._lock:
             queues = self._order.consume(len(poll.queues))
         parts = [queues[at : at + MAX_QUEUES] for at in range(0, len(queues), MAX_QUEUES)]
-        wait = self._wait_seconds if len(parts) == 1 else _ONE_OF_MANY_WAIT_SECONDS
-        for part in parts:
+        waits = [self._wait_seconds] if len(parts) == 1 else [0.0, _ONE_OF_MANY_WAIT_SECONDS]
+        for wait, part in product(waits, parts):
             if self._receive(poll, part, most, wait) or poll.ended.is_set():
                 break
 

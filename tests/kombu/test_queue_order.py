@@ -129,6 +129,33 @@ def test_more_queues_than_one_request_can_name(
     assert consumed.bodies() == [1, 2, 3]
 
 
+def test_the_others_of_more_queues_than_one_request_can_name_are_not_waited_for(
+    connect: Connect, client: Client, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"{queue}-{number}" for number in range(MAX_QUEUES + 3)]
+    for name in names:
+        client.queue(name).create()
+    waits, ask = list[float](), operations.receive_many
+
+    def note(context: Any, queues: Any, most: int, wait: float, *given: Any) -> Any:
+        waits.append(wait)
+        return ask(context, queues, most, wait, *given)
+
+    monkeypatch.setattr(operations, "receive_many", note)
+    for number in range(4):
+        client.queue(names[-1]).publish(str(number), content_type="application/json")
+    consumed = Consumed(connect(), *names, prefetch=1)
+    consumed.drain_count(1)
+
+    waits.clear()  # There is no room for another one.
+    for number in (2, 3, 4):
+        consumed.messages[-1].ack()
+        consumed.drain_count(number)
+
+    assert consumed.bodies() == [0, 1, 2, 3]
+    assert set(waits) == {0.0}
+
+
 def test_a_server_that_takes_no_request_for_several_queues_is_asked_with_pauses(
     connect: Connect, client: Client, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
