@@ -108,6 +108,7 @@ class _Store:
         self._health = health
         # Other threads may not look at those that wait.
         self._waiting = _waiting(health, children)
+        self._waiting_requests = _waiting_requests(health, children)
         self._paused = Counter(health.paused_queues())
         self._survey = survey
         self._space = space
@@ -115,7 +116,7 @@ class _Store:
     def collect(self) -> Iterable[Metric]:
         yield from _message_counters(self._health.counts, self._children)
         yield from _queue_gauges(self._survey)
-        yield from _waiting_gauges(self._survey.queues, self._waiting)
+        yield from _waiting_gauges(self._survey.queues, self._waiting, self._waiting_requests)
         yield _by_label(
             "mq_queue_paused",
             "1 while the queue is paused, so that nobody receives its messages, else 0.",
@@ -226,17 +227,27 @@ def _queue_gauges(survey: Survey) -> Iterable[Metric]:
 
 def _waiting(health: StoreHealth, children: ChildCounts | None) -> Counter[str]:
     """Return how many receives wait, by queue, at the server and at its gateway."""
-    found: Counter[str] = Counter(health.waiting_receives())
-    if children is not None and children.gateway is not None:
-        for queue, each in by_queue(children.gateway).items():
-            found[queue] += each.waiting
-    return found
+    return Counter(health.waiting_receives()) + _waiting_at_gateway(children)
 
 
-def _waiting_gauges(queues: Iterable[str], waiting: Mapping[str, int]) -> Iterable[Metric]:
-    """Yield how many receives wait, for all queues together and for each of `queues`."""
+def _waiting_requests(health: StoreHealth, children: ChildCounts | None) -> int:
+    """Return how many receives wait, those for several queues once."""
+    return health.waiting_requests() + _waiting_at_gateway(children).total()
+
+
+def _waiting_at_gateway(children: ChildCounts | None) -> Counter[str]:
+    """Return how many receives wait at the gateway, by queue. There each is for one."""
+    if children is None or children.gateway is None:
+        return Counter()
+    return Counter({queue: each.waiting for queue, each in by_queue(children.gateway).items()})
+
+
+def _waiting_gauges(
+    queues: Iterable[str], waiting: Mapping[str, int], requests: int
+) -> Iterable[Metric]:
+    """Yield how many receives wait: `requests` in all, and those for each of `queues`."""
     help = "Receives that wait for a message at this server."
-    yield gauge("mq_waiting_receives", help, sum(waiting.values()))
+    yield gauge("mq_waiting_receives", help, requests)
     yield _by_label("mq_queue_waiting_receives", f"{help} By queue.", queues, waiting)
 
 

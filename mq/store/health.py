@@ -77,8 +77,12 @@ class StoreHealth:
 
     def waiting_receives(self) -> dict[QueueName, int]:
         """Return how many receives wait for a message at this server, for each queue for which some
-        do. Called on the event loop."""
+        do. One that waits for several counts for each. Called on the event loop."""
         return self._waiting.parked()
+
+    def waiting_requests(self) -> int:
+        """Return how many receives wait for a message at this server. Called on the event loop."""
+        return self._waiting.parked_requests()
 
     def paused_queues(self) -> list[str]:
         """Return the queues that are paused. It costs no look at the disk: the server looks at the

@@ -146,6 +146,10 @@ class Waiters:
         receiving are not counted."""
         return {queue: len(line.parked) for queue, line in self._lines.items() if line.parked}
 
+    def parked_requests(self) -> int:
+        """Return how many requests wait, also those in several lines once."""
+        return len({waiter for line in self._lines.values() for waiter in line.parked})
+
     def count(self, queue: QueueName) -> int:
         """Return how many messages of a queue are for requests that wait. Those that are just
         receiving are not counted: their operations come before all later ones."""
