@@ -28,12 +28,13 @@ from mq.disk.calls import CHAINS_AT_ONCE, CLOSE, OPEN_UNNAMED, WRITE, Chain, che
 from mq.disk.file_work import FileWork, do_together
 from mq.disk.files import Files
 from mq.lifecycle import Folder
-from mq.names import QueueName, file_name, parse_file_name, parse_message_id, queue_path
-from mq.spool.message.held import Lost, fails_its_seal, look_at
+from mq.names import QueueName, file_name, parse_message_id, queue_path
+from mq.spool.message.held import Lost
 from mq.spool.message.opening import move_held, open_held
 from mq.spool.message.seal import Seal, sealing
 from mq.spool.message.trailer import pack_trailer, sealed
 from pyspark_mq.by_url.allowance import Allowance
+from pyspark_mq.by_url.fetched import find_fetched, sync_fetched
 from pyspark_mq.by_url.servers import ServerChoice
 from pyspark_mq.by_url.staging import make_staged_queue, open_staging, reap_staged
 from pyspark_mq.options.addresses import Addresses
@@ -188,35 +189,26 @@ class Intake:
 
     def settle(self) -> int:
         """Decide about the messages that an earlier call, or another driver, has left in `delay`.
-        Returns how many became Spark's. Raises ClientError; the rest is then for the next call."""
-        if not (staged := self._staged()):
+        Returns how many became Spark's. Raises ClientError; the rest is then for the next call.
+        Raises OSError if they cannot be synced: what the server still has comes from there."""
+        if not (fetched := find_fetched(self._spool)):
             return 0
-        self._spool.files.sync_file_system(self._spool.fd(Folder.DELAY))
+        try:
+            sync_fetched(self._spool, fetched)
+        except OSError:
+            # The next sync would succeed without what could not be written.
+            for (queue, _), leases in fetched.items():
+                self._take_durable(queue, leases)
+            raise
         return sum(
             self._remove(queue, leases) if is_whole else self._take_durable(queue, leases)
-            for (queue, is_whole), leases in staged.items()
+            for (queue, is_whole), leases in fetched.items()
         )
 
-    def _staged(self) -> dict[tuple[QueueName, bool], dict[str, str]]:
-        """Return the lease of each message in `delay`, by queue and by whether it is whole."""
-        found: dict[tuple[QueueName, bool], dict[str, str]] = {}
-        for name in self._spool.names(Folder.DELAY):
-            parsed = parse_file_name(name)
-            opened = None if parsed is None else look_at(self._spool, Folder.DELAY, name)
-            if parsed is None or opened is None:
-                continue
-            with opened:
-                # What was not synced may have its whole length, in zeros.
-                seal, is_whole = opened.seal, not fails_its_seal(opened, self._spool.files)
-            if seal is not None:
-                leases = found.setdefault((parsed[0], is_whole), {})
-                leases[parsed[1]] = f"{seal.lease:016x}"
-        return found
-
     def _take_durable(self, queue: QueueName, leases: dict[str, str]) -> int:
-        """Take those of some damaged messages that the server has no more: they were durable here,
-        and were damaged later. What the power tore before that, the server has. Returns how many
-        were taken. Raises ClientError."""
+        """Take those of some messages that the server has no more: they were durable here once,
+        whatever became of them later. What never was, the server has. Returns how many were taken.
+        Raises ClientError."""
         make_staged_queue(self._spool, queue)
         there = {each for each in leases if self._is_there(queue, each)}
         return self.decide(queue, leases, there)

@@ -44,6 +44,29 @@ def test_what_could_not_be_synced_comes_again_from_the_server(
     assert site.staged("in", "queues") == sorted(f"orders/{each}" for each in ids)
 
 
+def test_what_a_dead_driver_left_and_cannot_be_synced_comes_again_from_the_server(
+    site: UrlSite, start_intake: StartIntake
+) -> None:
+    """All but what the dead driver had removed there, which was durable by then."""
+    ids = site.publish(3)
+    messages = site.orders.receive_many(10, visibility=60)
+    start_intake().stage(site.orders.name, messages)
+    messages[0].ack()
+    files = WatchedFiles()
+    intake = start_intake(files)
+    files.fail("sync_file_system")
+
+    with pytest.raises(OSError, match="Input/output error"):
+        intake.fetch(None, None)
+
+    assert site.staged("in", "delay") == []
+    assert site.staged("in", "queues") == [f"orders/{ids[0]}"]
+    assert site.orders.counts().leased == 2
+    release_all(site)
+    assert intake.fetch(None, None) == 2
+    assert site.staged("in", "queues") == sorted(f"orders/{each}" for each in ids)
+
+
 class ReportsOnce(Files):
     """The disk fails beneath what several threads have staged. As the kernel does, each descriptor
     reports that once (syncfs(2))."""

@@ -1,0 +1,36 @@
+"""What a dead driver has left on its way in, before it is removed at the server."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+
+import pytest
+
+from mq.spool.network_files import NetworkFiles
+from pyspark_mq.by_url.intake import Intake
+from tests.support.url_site import UrlSite
+
+
+def test_what_another_host_has_left_is_synced_before_it_is_removed_at_the_server(
+    site: UrlSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sync of all that this host has changed does not find it."""
+    monkeypatch.setattr("mq.spool.network_files.file_system_kind", lambda _: "nfs4")
+    site.orders.publish_many(["one", "two"])
+    root, addresses = site.prepare("in"), site.addresses()
+    with closing(Intake(root, addresses, ["orders"])) as dead:
+        dead.require_queues()
+        dead.stage(site.orders.name, site.orders.receive_many(2))
+    sync, there = NetworkFiles.sync, dict[int, int]()
+
+    def note(files: NetworkFiles, fd: int) -> None:
+        sync(files, fd)
+        there[os.fstat(fd).st_ino] = site.orders.counts().leased
+
+    monkeypatch.setattr(NetworkFiles, "sync", note)
+    with closing(Intake(root, addresses, ["orders"])) as intake:
+        assert intake.settle() == 2
+
+    taken = [path.stat().st_ino for path in (root / "queues/orders").iterdir()]
+    assert [there.get(each) for each in taken] == [2, 2]
