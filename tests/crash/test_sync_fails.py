@@ -7,20 +7,18 @@ import errno
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from mq.config import MoverConfig
-from mq.disk.files import Files
 from mq.errors import QueueNotFound, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import QueueName
 from mq.store.store import Store
-from mq_mover.mover import Mover
 from tests.support.faults import SYNCS, Gate, SuspiciousFiles
 from tests.support.messages import names_in, seal_of, write_message
+from tests.support.redelivery import move_due
 from tests.support.stores import (
     LONG_SECONDS,
     ORDERS,
@@ -151,9 +149,7 @@ async def test_message_whose_lease_was_not_synced_is_not_lost(
     await _mend_disk(store, files)
 
     async def is_back() -> bool:
-        with closing(Mover(MoverConfig(disk / "delay", disk / "queues"), Files())) as mover:
-            mover.scan()
-            mover.move_due()
+        move_due(disk)
         return await drain(store) == [message_id]
 
     await eventually(is_back)

@@ -5,18 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from mq.config import MoverConfig
 from mq.disk.files import Files
 from mq.errors import IdTaken, LeaseMismatch, MessageNotFound
 from mq.names import MessageId
-from mq_mover.mover import Mover
 from tests.support.faults import OldFiles, PlainFiles, WatchedFiles
 from tests.support.messages import SECOND_NS, names_in, stamp
+from tests.support.redelivery import move_due, redeliver
 from tests.support.stores import (
     ORDERS,
     batch_of,
@@ -45,15 +43,6 @@ def files(request: pytest.FixtureRequest) -> WatchedFiles:
     return made
 
 
-def _redeliver_all(root: Path) -> None:
-    """Every lease runs out, and a mover comes by."""
-    for name in names_in(root / "delay"):
-        stamp(root / "delay" / name, due_in_seconds=-1)
-    with closing(Mover(MoverConfig(root / "delay", root / "queues"), Files())) as mover:
-        mover.scan()
-        mover.move_due()
-
-
 async def test_messages_are_published_received_and_removed(root: Path, files: WatchedFiles) -> None:
     async with store_on(root, files) as store:
         published = [await publish(store, body) for body in BODIES]
@@ -74,7 +63,7 @@ async def test_lease_that_ran_out_brings_the_message_back(root: Path, files: Wat
         message_id = await publish(store, b"body")
         first = await receive(store)
 
-        _redeliver_all(root)
+        redeliver(root, files=Files())
         second = await receive(store)
 
         assert second.message_id == first.message_id == message_id
@@ -103,9 +92,7 @@ async def test_message_with_two_names_is_given_out_once(root: Path) -> None:
 
         os.link(root / f"delay/orders:{message_id}", root / "queues/orders" / message_id)
         stamp(root / f"delay/orders:{message_id}", due_in_seconds=-1)
-        with closing(Mover(MoverConfig(root / "delay", root / "queues"), OldFiles())) as mover:
-            mover.scan()
-            mover.move_due()
+        move_due(root, OldFiles())
         assert names_in(root / "delay") == []
         assert await drain(store) == [message_id]
 

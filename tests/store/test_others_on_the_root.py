@@ -7,24 +7,22 @@ import errno
 import os
 import time
 from collections import Counter
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mq.commit.blocking import BlockingCommitter
-from mq.config import SECOND_NS, MoverConfig
-from mq.disk.files import Files
+from mq.config import SECOND_NS
 from mq.errors import StoreUnavailable
 from mq.names import MessageId
 from mq.spool.rolling import Rolled
 from mq.store.publishing.filling import Batch
 from mq.store.receiving.receive import receive as receive_oldest
 from mq.store.store import Store
-from mq_mover.mover import Mover
 from tests.support.faults import WatchedFiles, raising
 from tests.support.messages import foreign_id, new_id, write_message
+from tests.support.redelivery import move_due
 from tests.support.stores import (
     LONG_SECONDS,
     ORDERS,
@@ -86,9 +84,7 @@ async def test_message_that_a_mover_redelivers_is_received_at_once(
         os.utime(root / "delay" / f"orders:{taken.message_id}", (0, 0))
 
         async def is_moved() -> bool:
-            with closing(Mover(MoverConfig(root / "delay", root / "queues"), Files())) as mover:
-                mover.scan()
-                mover.move_due()
+            move_due(root)
             return os.listdir(orders) != []
 
         await eventually(is_moved)

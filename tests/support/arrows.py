@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
-from mq.config import MoverConfig, ReaperConfig
+from mq.config import ReaperConfig
 from mq.ctl.ways.by_root import RootAccess
 from mq.disk.files import Files
 from mq.errors import ClaimError, MQError
@@ -23,9 +23,9 @@ from mq.spool.spark.staging import Attempt, StagedMessage
 from mq.spool.spark.transactions import commit
 from mq.spool.spool import Spool
 from mq.spool.sweep import Sweeper
-from mq_mover.mover import Mover
 from mq_reaper.reaper import Reaper
 from tests.support.messages import seal_of, stamp, write_message
+from tests.support.redelivery import move_due
 
 ORDERS, DEAD = QueueName("orders"), QueueName("orders.dead")
 ONE = MessageId("1")
@@ -170,8 +170,7 @@ def sweep(root: Path) -> None:
 
 def move(source: str) -> Callable[[Path], None]:
     def run(root: Path) -> None:
-        with closing(Mover(MoverConfig(root / source, root / "queues"), Files())) as mover:
-            mover.scan()
+        move_due(root, source=source)
 
     return run
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mq.config import MoverConfig, ServerConfig
+from mq.config import ServerConfig
 from mq.disk.files import Files
 from mq.names import QueueName
 from mq.store.opening import open_store
 from mq.store.publishing.publish import Draft, Published
 from mq.store.receiving.received_message import Received
 from mq.store.store import Store
-from mq_mover.mover import Mover
 from mq_sqs.fifo.publishing import OrderedDraft
 from mq_sqs.fifo.service import FifoService
 from mq_sqs.messages.packing import kept_texts, trailer_of
@@ -114,9 +113,3 @@ def in_order(body: str, group: str, deduplication_id: str) -> OrderedDraft:
 
 def bodies_of(received: Sequence[Received]) -> list[str]:
     return [(each.body or b"").decode() for each in received]
-
-
-def move_due(root: Path) -> None:
-    """Move what a mover would that runs just now."""
-    with closing(Mover(MoverConfig(root / "delay", root / "queues"), Files())) as mover:
-        mover.scan()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Coroutine
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,14 +23,13 @@ from hypothesis.stateful import (
     rule,
 )
 
-from mq.config import MoverConfig
 from mq.errors import LeaseMismatch, MessageNotFound, QueueNotFound
 from mq.names import MessageId, QueueName
 from mq.store.receiving.received_message import Received
 from mq.store.store import Store
-from mq_mover.mover import Mover
 from tests.support.faults import MortalFiles
 from tests.support.messages import SECOND_NS, names_in
+from tests.support.redelivery import move_due
 from tests.support.stores import MortalStore, body_of, publish
 
 T = TypeVar("T")
@@ -228,12 +226,7 @@ class Model(RuleBasedStateMachine):
         for path in (self.root / "delay").iterdir():
             due_ns = path.stat().st_mtime_ns - seconds * SECOND_NS
             os.utime(path, ns=(due_ns, due_ns))
-        config = MoverConfig(
-            self.root / "delay", self.root / "queues", max_receives=self.max_receives
-        )
-        with closing(Mover(config, self._new_files())) as mover:
-            mover.scan()
-            mover.move_due()
+        move_due(self.root, self._new_files(), self.max_receives)
         self._redeliver_in_the_model()
         for server in self.running:
             # What others put counts from when a server saw it: counting makes it look.

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import os
-import time
-from contextlib import closing
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 
-from mq.config import MoverConfig
 from mq.disk.files import Files
 from mq.errors import MessageNotFound
 from mq.fsck.check import Check, report
 from mq.names import MessageId, QueueName
 from mq.spool.message.seal import SEAL_ATTRIBUTE
 from mq.spool.root_format import FORMAT, LONG_SEALS, read_format
-from mq_mover.mover import Mover
-from tests.support.messages import SECOND_NS
+from tests.support.redelivery import redeliver
 from tests.support.stores import ORDERS, body_of, publish, receive, store_on
 from tests.upgrade.kept import FORMATS, messages_of, unpack
 
@@ -31,15 +26,6 @@ def test_each_format_that_a_server_knows_has_a_root() -> None:
 def name(request: pytest.FixtureRequest, root: Path) -> str:
     unpack(request.param, root)
     return str(request.param)
-
-
-def _end_leases(root: Path) -> None:
-    """A mover comes by when all is due."""
-    later = time.time_ns() + 10_000 * SECOND_NS
-    mover = Mover(MoverConfig(root / "delay", root / "queues"), Files())
-    with closing(mover), patch("mq_mover.mover.time.time_ns", lambda: later):
-        mover.scan()
-        mover.move_due()
 
 
 def test_files_are_laid_out_as_they_were(root: Path, name: str) -> None:
@@ -56,7 +42,7 @@ def _attributes(path: Path) -> list[str]:
 async def test_every_message_comes_whole_and_in_order(root: Path, name: str) -> None:
     expected = [each for each in messages_of(name) if each.state != "removed"]
     async with store_on(root) as store:
-        _end_leases(root)
+        redeliver(root, files=Files())
         new = await publish(store, b"new")
         found = {}
         order = []

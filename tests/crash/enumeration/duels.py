@@ -1,7 +1,6 @@
 """Two actors in every interleaving: one steps in before call number N of the other.
 
-Each duel is a row whose run N is that one. With all locks nothing is broken in any; without some
-lock something is in one of them, and LOCKS says in which duel.
+Each duel is a row whose run N is that one. Without some lock something is broken in one of them.
 """
 
 from __future__ import annotations
@@ -43,12 +42,13 @@ from tests.crash.enumeration.queue_duels import (
     take_while_deleting,
 )
 from tests.crash.enumeration.recorder import OLD, REPLACING
-from tests.crash.enumeration.restart import move, reap
+from tests.crash.enumeration.restart import reap
 from tests.crash.enumeration.reuse_duels import REUSE_DUELS
 from tests.crash.enumeration.rows import Row
 from tests.crash.enumeration.scene import Scene
 from tests.crash.enumeration.several_duels import SEVERAL_DUELS
 from tests.crash.enumeration.visibility import show_late
+from tests.support.redelivery import move_due
 
 LAST_STEP = 60
 
@@ -141,7 +141,7 @@ def two_movers(scene: Scene, step: Chance) -> None:
         scene,
         step,
         files,
-        lambda: move(scene.root, files),
+        lambda: move_due(scene.root, files),
         lambda: _redeliver_and_receive(scene, others),
     )
 
@@ -290,7 +290,7 @@ DUELS = {
 
 
 def _redeliver_and_receive(scene: Scene, others: PlayedClients) -> None:
-    move(scene.root, scene.files())
+    move_due(scene.root, scene.files())
     others.run(others.receive("a", LONG_SECONDS))
 
 

@@ -19,8 +19,8 @@ from tests.crash.enumeration.acting import (
 from tests.crash.enumeration.clients import PlayedClients
 from tests.crash.enumeration.clock import LONG_SECONDS
 from tests.crash.enumeration.known import LedgerMessage
-from tests.crash.enumeration.restart import move
 from tests.crash.enumeration.scene import Scene
+from tests.support.redelivery import move_due
 
 
 def remove(scene: Scene, chance: Chance) -> None:
@@ -96,7 +96,7 @@ def remove_in_a_move(scene: Scene, chance: Chance) -> None:
     step_in_before(clients.files, "unlink", remove)
     match chance.number % 3:
         case 0:
-            move(scene.root, clients.files)
+            move_due(scene.root, clients.files)
         case 1:
             clients.run(clients.receive("a"))
         case _:

@@ -6,8 +6,8 @@ from tests.crash.enumeration.acting import Chance, interleave, known_in, two_ser
 from tests.crash.enumeration.clients import PlayedClients
 from tests.crash.enumeration.clock import LONG_SECONDS, SHORT_SECONDS
 from tests.crash.enumeration.known import LedgerMessage
-from tests.crash.enumeration.restart import move
 from tests.crash.enumeration.scene import Scene
+from tests.support.redelivery import move_due
 
 
 def move_while_receiving(scene: Scene, step: Chance) -> None:
@@ -54,7 +54,7 @@ def move_late(scene: Scene, step: Chance) -> None:
     scene.clock.pass_seconds(2)
 
     def redeliver_and_receive() -> None:
-        move(scene.root, scene.files())
+        move_due(scene.root, scene.files())
         others.run(others.receive("a", LONG_SECONDS))
 
     interleave(

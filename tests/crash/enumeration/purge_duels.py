@@ -25,8 +25,9 @@ from tests.crash.enumeration.clock import LONG_SECONDS, SHORT_SECONDS
 from tests.crash.enumeration.ledger import Ledger
 from tests.crash.enumeration.promises import Is
 from tests.crash.enumeration.recorder import RecordedFiles
-from tests.crash.enumeration.restart import move, reap
+from tests.crash.enumeration.restart import reap
 from tests.crash.enumeration.scene import Scene
+from tests.support.redelivery import move_due
 
 _PATIENCE_SECONDS = 0.01
 
@@ -58,7 +59,7 @@ def receive_while_purging(scene: Scene, step: Chance) -> None:
 
     def receive_and_redeliver() -> None:
         others.run(others.receive("a", LONG_SECONDS))
-        move(scene.root, scene.files())
+        move_due(scene.root, scene.files())
         others.run(others.receive("a", LONG_SECONDS))
 
     spool, files = clients.server.work.spool, clients.files
@@ -85,7 +86,7 @@ def come_and_go_while_purging(scene: Scene, step: Chance) -> None:
 
     def begin_and_redeliver(purge: purging.Purge) -> None:
         begin(purge)
-        move(scene.root, scene.files())
+        move_due(scene.root, scene.files())
 
     with without_patience(), pytest.MonkeyPatch.context() as patched:
         patched.setattr(purging.Purge, "begin", begin_and_redeliver)
@@ -127,7 +128,7 @@ def purge_within_a_redelivery(scene: Scene, step: Chance) -> None:
     clients, files = two_servers(scene, ready=1)[0], scene.files()
     clients.run(clients.receive("a", SHORT_SECONDS))
     scene.clock.pass_seconds(2)
-    _purge_within(scene, step, clients, files, partial(move, scene.root, files))
+    _purge_within(scene, step, clients, files, partial(move_due, scene.root, files))
 
 
 def _purge_within(
@@ -202,7 +203,7 @@ def redeliver_while_purging(scene: Scene, step: Chance) -> None:
             scene,
             step,
             files,
-            lambda: move(scene.root, files),
+            lambda: move_due(scene.root, files),
             lambda: _purge_ready_and_look(scene, others),
         )
 

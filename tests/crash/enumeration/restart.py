@@ -13,7 +13,7 @@ from typing import NamedTuple
 from structlog.testing import capture_logs
 
 from mq.commit.memory import MemoryCommitter
-from mq.config import MoverConfig, ReaperConfig
+from mq.config import ReaperConfig
 from mq.disk.files import Files
 from mq.errors import MQError
 from mq.lifecycle import FIXED_FOLDERS
@@ -22,7 +22,6 @@ from mq.spool.message.seal import SEAL_ATTRIBUTE, Seal
 from mq.spool.queue.queues import DELETING_SUFFIX
 from mq.spool.queue.settings_file import SETTINGS_FILE
 from mq.store.store import Store
-from mq_mover.mover import Mover
 from mq_reaper.reaper import Reaper
 from tests.crash.enumeration.clock import LATER_NS, RESTART_NS, StoppedClock
 from tests.crash.enumeration.disk import RecordedDisk
@@ -31,6 +30,7 @@ from tests.crash.enumeration.properties import body_with_all
 from tests.crash.enumeration.recorder import Abilities, RecordedFiles
 from tests.crash.enumeration.server import InlineExecutor, OpenedServer, run_on
 from tests.crash.enumeration.states import DiskState, last_state_of
+from tests.support.redelivery import move_due
 
 QUEUES = tuple(map(QueueName, ("a", "a.b", "b")))
 """The queues of all runs; after a restart those that are missing are made again."""
@@ -68,14 +68,6 @@ def lay_out(state: DiskState, root: Path) -> RecordedDisk:
         for other in file.paths[1:]:
             os.link(path, root / other)
     return RecordedDisk(root)
-
-
-def move(root: Path, files: Files, max_receives: int = 0, source: str = "delay") -> None:
-    """One pass of a mover."""
-    config = MoverConfig(root / source, root / "queues", max_receives=max_receives)
-    with closing(Mover(config, files)) as mover:
-        mover.scan()
-        mover.move_due()
 
 
 def reap(root: Path, files: Files) -> None:
@@ -125,7 +117,7 @@ class Restarts:
         return OpenedServer(self._root, files, self.clock, max_receives=self._max_receives)
 
     def _move(self, files: RecordedFiles) -> None:
-        move(self._root, files, self._max_receives)
+        move_due(self._root, files, self._max_receives)
 
     async def _drain(self, opened: OpenedServer, files: RecordedFiles, end: DiskState) -> Outcome:
         workers = InlineExecutor()

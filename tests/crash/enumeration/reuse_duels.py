@@ -15,9 +15,10 @@ from tests.crash.enumeration.clock import LONG_SECONDS, SHORT_SECONDS
 from tests.crash.enumeration.ledger import Ledger
 from tests.crash.enumeration.queue_duels import publish_and_die
 from tests.crash.enumeration.recorder import OLD
-from tests.crash.enumeration.restart import move, reap
+from tests.crash.enumeration.restart import reap
 from tests.crash.enumeration.rows import Row
 from tests.crash.enumeration.scene import Scene, seal_of
+from tests.support.redelivery import move_due
 
 
 def make_again(scene: Scene, others: PlayedClients) -> None:
@@ -49,7 +50,7 @@ def redeliver_while_it_comes_again(
         scene,
         step,
         files,
-        lambda: move(scene.root, files, max_receives),
+        lambda: move_due(scene.root, files, max_receives),
         lambda: _receive_what_comes_again(scene, others, free),
     )
 

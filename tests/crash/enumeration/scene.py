@@ -19,8 +19,9 @@ from tests.crash.enumeration.ledger import Ledger
 from tests.crash.enumeration.promises import Is
 from tests.crash.enumeration.properties import WITH_PROPERTIES
 from tests.crash.enumeration.recorder import MODERN, Abilities, RecordedFiles
-from tests.crash.enumeration.restart import move, reap
+from tests.crash.enumeration.restart import reap
 from tests.crash.enumeration.server import PlayedServer
+from tests.support.redelivery import move_due
 
 
 class Scene:
@@ -101,7 +102,7 @@ class Scene:
         return message.hidden is Is.SURE and message.hidden_until_ns > self.clock.now_ns
 
     def move(self, source: str = "delay") -> None:
-        move(self.root, self.files(), self.max_receives, source)
+        move_due(self.root, self.files(), self.max_receives, source)
 
     def reap(self) -> None:
         reap(self.root, self.files())

@@ -17,12 +17,13 @@ from mq.store.store import Store
 from tests.crash.enumeration.clock import LATER_NS, SECOND_NS, START_NS, StoppedClock
 from tests.crash.enumeration.disk import RecordedDisk
 from tests.crash.enumeration.recorder import RecordedFiles
-from tests.crash.enumeration.restart import lay_out, move
+from tests.crash.enumeration.restart import lay_out
 from tests.crash.enumeration.server import InlineExecutor, OpenedServer
 from tests.crash.enumeration.states import DiskState
 from tests.crash.fifo.clients import body_of, look_at_hidden
 from tests.crash.fifo.ledger import FifoPromise, FifoPromises
 from tests.support.fifo import DEAD_LINE, LINE, FifoLine
+from tests.support.redelivery import move_due
 
 RESTART_NS = START_NS + 60 * SECOND_NS
 """When a gateway is started again: within five minutes of all that was sent."""
@@ -64,7 +65,7 @@ class FifoRestarts:
                 found = [each async for each in self._send_again(line, promises, again)]
                 found += [each async for each in self._receive_now(line, promises)]
                 self.clock.now_ns = LATER_NS
-                move(self._root, files)
+                move_due(self._root, files)
                 await look_at_hidden(line)
                 got = await line.drain()
                 line.queue = DEAD_LINE

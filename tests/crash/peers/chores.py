@@ -7,16 +7,16 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-from mq.config import MoverConfig, ReaperConfig
+from mq.config import ReaperConfig
 from mq.disk.files import Files
 from mq.errors import QueueNotFound
 from mq.lifecycle import Folder
 from mq.store.indexing import relist
 from mq.store.queue.expiry import expire, queues_to_expire
 from mq.store.store import Store
-from mq_mover.mover import Mover
 from mq_reaper.reaper import Reaper
 from tests.crash.peers.story import MAX_RECEIVES, MessageChange, PeerRequest, PlayedStory
+from tests.support.redelivery import move_due
 
 
 class Sweep(PeerRequest):
@@ -88,14 +88,7 @@ class Reap(PeerRequest):
 
 
 def move_once(root: Path, files: Files) -> Callable[[], None]:
-    config = MoverConfig(root / "delay", root / "queues", max_receives=MAX_RECEIVES)
-
-    def move() -> None:
-        with closing(Mover(config, files)) as mover:
-            mover.scan()
-            mover.move_due()
-
-    return move
+    return partial(move_due, root, files, MAX_RECEIVES)
 
 
 def reap_once(root: Path, files: Files) -> Callable[[], int]:

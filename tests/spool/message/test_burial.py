@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from mq.config import MoverConfig
 from mq.disk.files import Files
 from mq.names import QueueName, is_dead_reason
 from mq.spool.message.burial import (
@@ -21,9 +20,9 @@ from mq.spool.message.burial import (
     origin_of,
 )
 from mq.spool.root import open_root
-from mq_mover.mover import Mover
 from tests.support.faults import WatchedFiles, raising
 from tests.support.messages import seal_of, write_message
+from tests.support.redelivery import move_due
 
 ORDERS, DEAD, OTHER = QueueName("orders"), QueueName("orders.dead"), QueueName("other")
 
@@ -166,15 +165,8 @@ def overdue(root: Path) -> Path:
     return write_message(root / "delay/orders:1", seal=seal_of(b"body", count=2, lease=1))
 
 
-def run_mover(root: Path, files: Files) -> None:
-    config = MoverConfig(root / "delay", root / "queues", 0.0, max_receives=2)
-    mover = Mover(config, files)
-    mover.scan()
-    mover.close()
-
-
 def test_the_mover_says_where_a_dead_letter_came_from(root: Path, overdue: Path) -> None:
-    run_mover(root, Files())
+    move_due(root, max_receives=2)
 
     with open(root / "queues/orders.dead/1", "rb") as file:
         assert burial_of(Files(), file.fileno(), DEAD) == Burial(ORDERS, "max-receives")
@@ -187,7 +179,7 @@ def test_a_full_disk_keeps_no_dead_letter_in_its_queue(
     files = WatchedFiles()
     files.before["set_attribute"] = raising(code)
 
-    run_mover(root, files)
+    move_due(root, files, 2)
 
     assert (root / "queues/orders.dead/1").exists()
 
@@ -196,6 +188,6 @@ def test_a_broken_disk_does(root: Path, overdue: Path) -> None:
     files = WatchedFiles()
     files.fail("set_attribute")
 
-    run_mover(root, files)
+    move_due(root, files, 2)
 
     assert overdue.exists()

@@ -20,7 +20,8 @@ from mq_sqs.fifo import attempts
 from mq_sqs.fifo.attempts import ATTEMPT_SECONDS, Attempts
 from mq_sqs.operations import receiving
 from mq_sqs.queues.addresses import Addressing
-from tests.support.fifo import LINE, FifoLine, bodies_of, fifo_on, move_due
+from tests.support.fifo import LINE, FifoLine, bodies_of, fifo_on
+from tests.support.redelivery import move_due
 from tests.support.submits import answered
 from tests.support.waiting import parked
 

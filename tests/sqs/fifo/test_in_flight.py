@@ -15,8 +15,9 @@ from mq.names import QueueName
 from mq.store.receiving.received_message import Received
 from mq_sqs.fifo.in_flight import look_for_overdue
 from tests.support.faults import WatchedFiles
-from tests.support.fifo import DEAD_LINE, LINE, FifoLine, bodies_of, fifo_on, move_due
+from tests.support.fifo import DEAD_LINE, LINE, FifoLine, bodies_of, fifo_on
 from tests.support.messages import names_in
+from tests.support.redelivery import move_due
 
 
 async def until(line: FifoLine, body: str) -> None:

@@ -16,8 +16,9 @@ from mq.errors import StoreUnavailable
 from mq.names import MessageId, queue_path
 from mq_reaper.reaper import Reaper
 from tests.support.faults import WatchedFiles
-from tests.support.fifo import DEAD_LINE, LINE, FifoLine, bodies_of, bury, fifo_on, move_due
+from tests.support.fifo import DEAD_LINE, LINE, FifoLine, bodies_of, bury, fifo_on
 from tests.support.messages import names_in
+from tests.support.redelivery import move_due
 
 
 def reap_all(root: Path) -> None:

@@ -15,7 +15,8 @@ import pytest
 
 from mq.names import MessageId, QueueName, queue_path
 from tests.support.faults import WatchedFiles
-from tests.support.fifo import DEAD_LINE, LINE, FifoLine, fifo_on, move_due
+from tests.support.fifo import DEAD_LINE, LINE, FifoLine, fifo_on
+from tests.support.redelivery import move_due
 
 READ = ("open_folder", "open_to_look")
 

@@ -9,7 +9,8 @@ import pytest
 
 from mq.errors import LeaseMismatch, MessageNotFound
 from mq.names import MessageId
-from tests.support.fifo import LINE, bodies_of, fifo_on, move_due
+from tests.support.fifo import LINE, bodies_of, fifo_on
+from tests.support.redelivery import move_due
 
 
 async def test_several_are_removed_and_what_is_wrong_is_reported_of_each(root: Path) -> None:

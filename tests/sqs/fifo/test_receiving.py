@@ -11,8 +11,9 @@ import pytest
 from mq.names import queue_path
 from mq_sqs.fifo.fifo_queue import FifoQueue
 from mq_sqs.fifo.using import look_again
-from tests.support.fifo import LINE, FifoLine, bodies_of, fifo_on, move_due
+from tests.support.fifo import LINE, FifoLine, bodies_of, fifo_on
 from tests.support.messages import names_in
+from tests.support.redelivery import move_due
 from tests.support.stores import body_of
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from mq.names import queue_path
-from tests.support.fifo import LINE, FifoLine, bodies_of, fifo_on, move_due
+from tests.support.fifo import LINE, FifoLine, bodies_of, fifo_on
 from tests.support.messages import names_in
+from tests.support.redelivery import move_due
 
 HOUR_NS = 3600 * 10**9
 
