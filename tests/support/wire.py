@@ -225,18 +225,20 @@ def wait_until_closed(server: Server, client_port: int) -> None:
 
 def has_answer(wire: Wire) -> bool:
     """Return whether there is something to read, or the end."""
-    return _is_readable(wire, 0)
+    return bool(_readable(0, wire))
 
 
-def wait_without_answer(wire: Wire, seconds: float) -> None:
-    """Let so much time pass; fails if the server says something meanwhile."""
-    assert not _is_readable(wire, seconds)
+def wait_without_answer(seconds: float, *wires: Wire) -> None:
+    """Let so much time pass; fails if the server says something meanwhile on any of the wires."""
+    assert _readable(seconds, *wires) == []
 
 
-def _is_readable(wire: Wire, seconds: float) -> bool:
+def _readable(seconds: float, *wires: Wire) -> list[int]:
+    """Return which of the wires have something to read once any of them has."""
     with selectors.PollSelector() as poll:
-        poll.register(wire.socket, selectors.EVENT_READ)
-        return bool(poll.select(seconds))
+        for at, wire in enumerate(wires):
+            poll.register(wire.socket, selectors.EVENT_READ, at)
+        return [key.data for key, _ in poll.select(seconds)]
 
 
 def make_queue(wire: Wire) -> str:

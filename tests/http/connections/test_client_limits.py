@@ -67,7 +67,7 @@ def test_a_connection_without_a_request_is_closed_in_silence(
 
 def test_a_connection_may_be_idle_between_requests(impatient: Wire) -> None:
     queue = make_queue(impatient)
-    wait_without_answer(impatient, 0.6)
+    wait_without_answer(0.6, impatient)
 
     assert impatient.request("GET", f"/{queue}").status == 200
     impatient.send(b"GET /")
@@ -78,9 +78,9 @@ def test_a_body_that_comes_after_its_answer_is_not_the_beginning_of_a_head(impat
     impatient.send(request_bytes("PUT", "/orders", content_length="8"))
     assert impatient.answer("PUT").status in (200, 201)
     impatient.send(b"body")
-    wait_without_answer(impatient, 0.6)
+    wait_without_answer(0.6, impatient)
     impatient.send(b"body")
-    wait_without_answer(impatient, 0.6)
+    wait_without_answer(0.6, impatient)
 
     assert impatient.request("GET", "/orders").status == 200
 
@@ -126,7 +126,7 @@ def test_a_slow_body_that_goes_on_is_taken(impatient: Wire) -> None:
     impatient.send(request_bytes("POST", f"/{queue}/messages", content_length="4"))
 
     for _ in range(4):
-        wait_without_answer(impatient, 0.1)
+        wait_without_answer(0.1, impatient)
         impatient.send(b"b")
 
     assert impatient.answer().status == 201

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import closing
+from itertools import product
 
 import pytest
 import uvloop
@@ -14,21 +16,13 @@ from mq.web.answers import Answer
 from mq.web.connections.connection import Limits
 from mq.web.connections.http_server import HttpServer
 from tests.support.processes import Server
-from tests.support.wire import Wire, assert_problem, request_bytes, wait_without_answer
-
-
-@pytest.fixture(scope="module")
-def impatient_server(start_shared: Callable[..., Server]) -> Server:
-    return start_shared("--header-timeout=0.3")
-
-
-@pytest.fixture
-def impatient(impatient_server: Server, connect: Callable[[Server], Wire]) -> Wire:
-    wire = connect(impatient_server)
-    wire.request("PUT", "/orders")
-    wire.request("DELETE", "/orders?purge")
-    return wire
-
+from tests.support.wire import (
+    Wire,
+    assert_problem,
+    request_bytes,
+    wait_until_read,
+    wait_without_answer,
+)
 
 REQUESTS = {
     "without a body": request_bytes("GET", "/orders"),
@@ -36,46 +30,65 @@ REQUESTS = {
     "with a body": request_bytes("POST", "/orders/messages", b"body"),
     "in chunks": request_bytes("POST", "/orders/messages", transfer_encoding="chunked")
     + b"4\r\nbody\r\n0\r\n\r\n",
-    "long poll": request_bytes("GET", "/orders/messages?wait=1"),
+    "long poll": request_bytes("GET", "/empty/messages?wait=1"),
 }
+HEADER_SECONDS = 0.5
+"""Less than the long poll takes."""
 
 
-@pytest.mark.parametrize("first", REQUESTS)
-@pytest.mark.parametrize("beginning", [b"G", b"GET /orders HTTP/1.1\r\n"])
+@pytest.fixture(scope="module")
+def impatient_server(start_shared: Callable[..., Server]) -> Server:
+    server = start_shared(f"--header-timeout={HEADER_SECONDS}")
+    with closing(Wire(server.port)) as wire:
+        for queue in ("orders", "empty"):
+            assert wire.request("PUT", f"/{queue}").status == 201
+    return server
+
+
 def test_a_head_that_began_in_one_piece_with_a_request_is_408_too(
-    impatient: Wire, first: str, beginning: bytes
+    impatient_server: Server, connect: Callable[[Server], Wire]
 ) -> None:
-    impatient.send(REQUESTS[first] + beginning)
+    wires = {}
+    for first, beginning in product(REQUESTS, (b"G", b"GET /orders HTTP/1.1\r\n")):
+        wire = wires[first, beginning] = connect(impatient_server)
+        wire.send(REQUESTS[first] + beginning)
 
-    assert impatient.answer().status in (200, 201, 204)
-    assert_problem(impatient.answer(), 408, "request-timeout", "--header-timeout")
-    assert impatient.is_closed()
-
-
-@pytest.mark.parametrize("first", REQUESTS)
-def test_a_head_that_began_early_may_end_after_the_answer(impatient: Wire, first: str) -> None:
-    for _ in range(2):
-        impatient.send(REQUESTS[first] + b"GET /orders HT")
-        assert impatient.answer().status in (200, 201, 204)
-        impatient.send(b"TP/1.1\r\nHost: mq\r\n\r\n")
-        assert impatient.answer().status == 200
-    wait_without_answer(impatient, 0.6)
+    for pair, wire in wires.items():
+        assert wire.answer().status in (200, 201, 204), pair
+        assert_problem(wire.answer(), 408, "request-timeout", "--header-timeout")
+        assert wire.is_closed(), pair
 
 
-@pytest.mark.parametrize("first", REQUESTS)
-@pytest.mark.parametrize("cut", [1, 3, 4, 6, 30])
+def test_a_head_that_began_early_may_end_after_the_answer(
+    impatient_server: Server, connect: Callable[[Server], Wire]
+) -> None:
+    wires = []
+    for name, first in REQUESTS.items():
+        wires.append(connect(impatient_server))
+        for _ in range(2):
+            wires[-1].send(first + b"GET /orders HT")
+            assert wires[-1].answer().status in (200, 201, 204), name
+            wires[-1].send(b"TP/1.1\r\nHost: mq\r\n\r\n")
+            assert wires[-1].answer().status == 200, name
+
+    wait_without_answer(2 * HEADER_SECONDS, *wires)
+
+
 def test_requests_that_come_in_pieces_leave_a_connection_idle(
-    impatient: Wire, first: str, cut: int
+    impatient_server: Server, connect: Callable[[Server], Wire]
 ) -> None:
-    impatient.request("PUT", "/orders")
-    impatient.request("DELETE", "/orders?purge")
-    twice = REQUESTS["with a body"] + REQUESTS[first]
+    wires = {}
+    for second, cut in product(REQUESTS, (1, 3, 4, 6, 30)):
+        wire = wires[second, cut] = connect(impatient_server)
+        both = REQUESTS["with a body"] + REQUESTS[second]
+        wire.send(both[:-cut])
+        wait_until_read(impatient_server, wire)
+        wire.send(both[-cut:])
 
-    impatient.send(twice[:-cut])
-    impatient.send(twice[-cut:])
-    assert impatient.answer().status == 201
-    assert impatient.answer().status in (200, 201, 204)
-    wait_without_answer(impatient, 0.6)
+    for pair, wire in wires.items():
+        assert wire.answer().status == 201, pair
+        assert wire.answer().status in (200, 201, 204), pair
+    wait_without_answer(2 * HEADER_SECONDS, *wires.values())
 
 
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
