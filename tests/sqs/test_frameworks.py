@@ -178,13 +178,21 @@ def test_dramatiq_does_its_tasks_and_tries_again(gateway: Server, sqs: Any, tmp_
 
 
 TASKIQ_PROGRAM = """
-import asyncio, sys
+import asyncio, boto3, sys
 from taskiq.api import run_receiver_task
 from taskiq_sqs.broker import SQSBroker
 from taskiq_sqs.types.queue import SQSQueue
 
 
+def is_empty(sqs, url):
+    names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+    found = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"]
+    return set(found.values()) == {"0"}
+
+
 async def work_on(queue):
+    sqs = boto3.client("sqs", endpoint_url=sys.argv[1])
+    url = sqs.get_queue_url(QueueName=queue)["QueueUrl"]
     broker = SQSBroker(SQSQueue(name=queue), endpoint_url=sys.argv[1])
     brewed = asyncio.Queue()
 
@@ -197,7 +205,9 @@ async def work_on(queue):
     for order in ("one", "two", "three"):
         await brew.kiq(order)
     got = [await asyncio.wait_for(brewed.get(), 60) for _ in range(3)]
-    await asyncio.sleep(0.5)
+    async with asyncio.timeout(60):
+        while not is_empty(sqs, url):
+            await asyncio.sleep(0.02)
     worker.cancel()
     await asyncio.gather(worker, return_exceptions=True)
     await broker.shutdown()
@@ -224,6 +234,4 @@ def test_taskiq_does_its_tasks_in_standard_and_fifo_queues(
     )  # fmt: skip
 
     assert done.returncode == 0, done.stderr
-    for url in urls:
-        sent = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
-        assert sent["ApproximateNumberOfMessages"] == "0"
+    assert all(is_empty(sqs, url) for url in urls)
