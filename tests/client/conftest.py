@@ -59,6 +59,12 @@ def hasty_mq(hasty_server: Server, connect_client: Callable[..., Client]) -> Cli
 
 
 @pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients try again almost at once."""
+    monkeypatch.setattr("mq.client.retries.CLIENT_BACKOFF_SECONDS", (0.001, 0.01))
+
+
+@pytest.fixture
 def orders(mq: Client) -> Queue:
     """A new queue with a name of its own, on the file's server."""
     return new_queue(mq)

@@ -46,6 +46,9 @@ TRIED_AGAIN = {
 }
 
 
+pytestmark = pytest.mark.usefixtures("hurried")
+
+
 class CallOutcome(NamedTuple):
     """What a call came to, without its words: each library has its own for the same failure."""
 

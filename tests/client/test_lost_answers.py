@@ -16,6 +16,8 @@ from tests.support.proxy import LossyProxy
 
 LOSSES = 3
 
+pytestmark = pytest.mark.usefixtures("hurried")
+
 
 @pytest.fixture(params=[0, 40], ids=lambda kept: f"{kept} bytes of it came")
 def proxy(request: pytest.FixtureRequest, server: Server) -> Iterator[LossyProxy]:
