@@ -31,24 +31,28 @@ def is_later(message: Message, before: object) -> bool:
     return message.visible_at > before  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("instead", [b"", b"220 mail.example.org\r\n"], ids=["none", "of others"])
 def test_a_renewal_that_the_server_does_not_answer_costs_no_lease(
-    connect: Connect, server: Server, queue: str, caplog: pytest.LogCaptureFixture, instead: bytes
+    connect: Connect, server: Server, queue: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    proxy = LossyProxy(server.port, 0)
-    proxy.instead = instead
-    url = proxy.url.replace("http", "mq")
-    connection = connect(url, retry_seconds=0, visibility_timeout=6)
-    publish(connection, queue, 1)
-    consumed = Consumed(connection, queue, prefetch=1)
-    consumed.drain_count(1)
+    """Another program may answer it in place of the server."""
+    proxies = [LossyProxy(server.port, 0) for _ in range(2)]
+    proxies[1].instead = b"220 mail.example.org\r\n"
+    messages = []
+    for number, proxy in enumerate(proxies):
+        url = proxy.url.replace("http", "mq")
+        connection = connect(url, retry_seconds=0, visibility_timeout=6)
+        publish(connection, f"{queue}-{number}", 1)
+        consumed = Consumed(connection, f"{queue}-{number}", prefetch=1)
+        consumed.drain_count(1)
+        messages.append(held(consumed, 0))
+        proxy.losses = 1
+    wait_until(lambda: [proxy.lost for proxy in proxies] == [1, 1])
 
-    proxy.losses = 1
-    wait_until(lambda: proxy.lost == 1)
-
-    wait_until(partial(is_later, held(consumed, 0), held(consumed, 0).visible_at))
+    for message in messages:
+        wait_until(partial(is_later, message, message.visible_at))
     assert "is lost" not in caplog.text
-    proxy.close()
+    for proxy in proxies:
+        proxy.close()
 
 
 def test_leases_are_renewed_while_another_message_cannot_be_settled(
