@@ -164,7 +164,10 @@ class SurprisingFiles(Files):
         return super().open_folder(folder_fd, name)
 
 
-async def test_a_sweep_that_fails_is_counted_and_the_next_one_goes_on(root: Path) -> None:
+async def test_a_sweep_that_fails_is_counted_and_the_next_one_goes_on(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mq.store.maintenance.SWEEP_SECONDS", 0.05)
     make_root(root, ORDERS)
     commit_by_hand(root, "good", body=b"good")
     files = SurprisingFiles()

@@ -210,8 +210,11 @@ async def test_a_message_that_was_not_delivered_is_not_sent_again(root: Path) ->
         assert await line.drain() == ["1"]
 
 
-async def test_a_message_that_cannot_be_delivered_yet_keeps_those_behind_it(root: Path) -> None:
+async def test_a_message_that_cannot_be_delivered_yet_keeps_those_behind_it(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its gateway is just dying, or the disk fails."""
+    monkeypatch.setattr("mq.store.maintenance.SWEEP_SECONDS", 0.05)
     async with fifo_on(root) as killed, fifo_on(root) as line:
         first = await killed.send("1")
         killed.service.close()
