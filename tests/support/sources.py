@@ -30,6 +30,13 @@ def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text(), str(path))
 
 
+@cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    """Return the whole syntax of a file. To walk through it takes longer than what most tests do
+    with what they find."""
+    return tuple(ast.walk(parse(path)))
+
+
 def module_name(path: Path, top: Path = REPOSITORY) -> str:
     """Return `mq.disk.files` for mq/disk/files.py, `mq.spool` for its `__init__.py`."""
     parts = path.relative_to(top).with_suffix("").parts
@@ -40,7 +47,7 @@ def imports_of(path: Path, top: Path = REPOSITORY) -> set[str]:
     """Return the modules that a file imports, also inside functions. Of `from package import
     module` that is the module, of `from module import name` the module."""
     found = set()
-    for node in ast.walk(parse(path)):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):

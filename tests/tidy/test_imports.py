@@ -13,8 +13,8 @@ from tests.support.sources import (
     REPOSITORY,
     imports_of,
     module_name,
+    nodes_of,
     package_files,
-    parse,
     read_table,
 )
 
@@ -169,7 +169,7 @@ OPENS_FILES = {"os", "pathlib", "io", "shutil", "tempfile", "aiofiles"}
 def test_the_http_layer_knows_no_paths(module: str, imports: dict[str, set[str]]) -> None:
     called = {
         node.func.id
-        for node in ast.walk(parse(PATHS[module]))
+        for node in nodes_of(PATHS[module])
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
     }
 

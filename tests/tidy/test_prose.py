@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.sources import REPOSITORY, all_files, package_files, parse
+from tests.support.sources import REPOSITORY, all_files, nodes_of, package_files
 
 INSTEAD = {
     r"\bwhoever\b": "name who it is: the receiver, the next process; or 'anyone who'",
@@ -59,14 +59,14 @@ def found_in(text: str) -> list[str]:
 
 def strings_of(path: Path) -> Iterator[str]:
     """Docstrings and messages alike."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value
 
 
 def docstrings_of(path: Path) -> Iterator[str]:
     """Yield all strings that are statements: docstrings, and those that follow a constant."""
-    for node in ast.walk(parse(path)):
+    for node in nodes_of(path):
         if (
             isinstance(node, ast.Expr)
             and isinstance(node.value, ast.Constant)
@@ -104,7 +104,7 @@ def test_a_docstring_of_a_function_is_a_sentence_of_its_own() -> None:
     fragments = {
         f"{path.relative_to(REPOSITORY)}:{node.lineno}: {docstring}"
         for path in all_files()
-        for node in ast.walk(parse(path))
+        for node in nodes_of(path)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (docstring := ast.get_docstring(node)) is not None
         and continues_the_name(docstring)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.sources import REPOSITORY, all_files, package_files, parse
+from tests.support.sources import REPOSITORY, all_files, nodes_of, package_files, parse
 
 NAMES_THAT_SAY_NOTHING = {
     "utils", "helpers", "core", "base", "manager", "constants", "condition", "workspace", "upkeep",
@@ -42,7 +42,7 @@ def test_only_one_module_changes_the_file_system() -> None:
         place(path, node)
         for path in package_files()
         if path != THE_DOOR_TO_THE_DISK
-        for node in ast.walk(parse(path))
+        for node in nodes_of(path)
         if isinstance(node, ast.Attribute)
         and isinstance(node.value, ast.Name)
         and (node.value.id, node.attr in CHANGES) in {("os", True), ("shutil", False)}
@@ -77,7 +77,7 @@ def test_every_move_of_a_message_asks_the_table() -> None:
     past = {
         str(path.relative_to(REPOSITORY)): ast.unparse(node)
         for path in package_files()
-        for node in ast.walk(parse(path))
+        for node in nodes_of(path)
         if isinstance(node, ast.Attribute)
         and node.attr in MOVES
         and ast.unparse(node.value).rpartition(".")[2] not in ASK_THE_TABLE
@@ -90,7 +90,7 @@ def test_no_coroutine_sleeps_by_blocking() -> None:
     blocking = [
         place(path, call)
         for path in all_files()
-        for node in ast.walk(parse(path))
+        for node in nodes_of(path)
         if isinstance(node, ast.AsyncFunctionDef)
         for call in calls_in(node)
         if ast.unparse(call.func) in ("time.sleep", "sleep")
@@ -155,7 +155,7 @@ def names_assigned_in(path: Path) -> set[str]:
 def names_imported_from(module: str, path: Path) -> set[str]:
     return {
         alias.name
-        for node in ast.walk(parse(path))
+        for node in nodes_of(path)
         if isinstance(node, ast.ImportFrom) and node.module == module
         for alias in node.names
     }

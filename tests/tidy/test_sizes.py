@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tests.support.sources import REPOSITORY, all_files, imports_of, module_name, parse
+from tests.support.sources import REPOSITORY, all_files, imports_of, module_name, nodes_of, parse
 
 MAX_FILE_LINES = 300
 MAX_FUNCTION_LINES = 60
@@ -69,7 +69,7 @@ def test_a_file_cut_in_two_is_recognised(tmp_path: Path) -> None:
 
 def functions_of(path: Path) -> Iterator[tuple[str, int, int]]:
     """Name, first line and length of every function."""
-    for node in ast.walk(parse(path)):
+    for node in nodes_of(path):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.name, node.lineno, (node.end_lineno or node.lineno) - node.lineno + 1
 
@@ -115,7 +115,7 @@ def passes_on(whole: Path, module: str, names: set[str]) -> bool:
     """Whether `whole` imports every one of a module's public names."""
     imported = {
         alias.name
-        for node in ast.walk(parse(whole))
+        for node in nodes_of(whole)
         if isinstance(node, ast.ImportFrom) and node.module == module
         for alias in node.names
     }

@@ -10,8 +10,8 @@ from tests.support.sources import (
     REPOSITORY,
     all_files,
     module_name,
+    nodes_of,
     package_files,
-    parse,
     read_table,
 )
 
@@ -29,7 +29,7 @@ def classes_in(paths: list[Path]) -> dict[str, list[str]]:
     """The modules of each class."""
     found: dict[str, list[str]] = defaultdict(list)
     for path in paths:
-        for node in ast.walk(parse(path)):
+        for node in nodes_of(path):
             if isinstance(node, ast.ClassDef):
                 found[node.name].append(module_name(path))
     return found
