@@ -12,6 +12,7 @@ from tests.crash.enumeration.sight import Sight
 from tests.support.figures import PrintFigures
 from tests.support.lone_root import make_root
 from tests.support.processes import Process
+from tests.support.processes import start_mover as start_mover_on
 
 _FIGURES = "figures: "
 
@@ -54,9 +55,8 @@ def start_mover(root: Path, processes: list[Process]) -> Callable[..., Process]:
     make_root(root)
 
     def start(*flags: str) -> Process:
-        folders = (f"--source={root / 'delay'}", f"--destination={root / 'queues'}")
         log = root.with_name(f"mover-{len(processes)}.log")
-        processes.append(Process("mq_mover", *folders, *flags, log=log))
+        processes.append(start_mover_on(root, *flags, log=log))
         return processes[-1]
 
     return start

@@ -14,7 +14,7 @@ from mq.config import MoverConfig
 from mq.disk.files import Files
 from mq_mover.mover import Mover
 from tests.support.messages import names_in, stamp, write_message
-from tests.support.processes import Process, wait_until
+from tests.support.processes import Process, start_mover, wait_until
 
 QUEUED_EVENTS = Path("/proc/sys/fs/inotify/max_queued_events")
 """How many the kernel keeps for a process that does not read them (inotify(7))."""
@@ -35,8 +35,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 @pytest.fixture
 def mover(folder: Path, tmp_path: Path, processes: list[Process]) -> Process:
     """A mover that has read its folder and waits for events."""
-    flags = (f"--source={folder / 'delay'}", f"--destination={folder / 'queues'}")
-    processes.append(Process("mq_mover", *flags, log=tmp_path / "mover.log"))
+    processes.append(start_mover(folder, log=tmp_path / "mover.log"))
     stamp(write_message(folder / "delay" / "orders:probe"), 0.001)
     wait_until(lambda: names_in(folder / "queues" / "orders") == ["probe"])
     (folder / "queues" / "orders" / "probe").unlink()

@@ -16,7 +16,7 @@ import pytest
 
 from tests.crash.load import LoadClient, ServerGone, client_at, create_queue
 from tests.support.messages import names_in
-from tests.support.processes import Process, Server, wait_until
+from tests.support.processes import Process, Server, start_mover, wait_until
 
 SERVERS = 3
 PRODUCERS = CONSUMERS = 16
@@ -127,8 +127,7 @@ async def test_servers_killed_at_random_lose_nothing_and_give_nothing_twice(
         return start_server(*flags, f"--port={port}", root=root)
 
     servers += [start() for _ in range(SERVERS - 1)]
-    folders = f"--source={root}/delay", f"--destination={root}/queues"
-    processes.append(Process("mq_mover", *folders, log=root.with_name("mover.log")))
+    processes.append(start_mover(root))
     await create_queue(servers[0])
     log, is_last, is_over = PeerLog(), asyncio.Event(), asyncio.Event()
 

@@ -17,7 +17,7 @@ import pytest
 
 from tests.crash.load import LoadAnswer, LoadClient, client_of, create_queue
 from tests.support.messages import names_in
-from tests.support.processes import Process, Server
+from tests.support.processes import Process, Server, start_mover
 
 MADE_AGAIN = 60
 MOST_SECONDS = 8
@@ -132,8 +132,7 @@ def servers(
                 lambda _: start_server(f"--visibility={VISIBILITY_SECONDS}", root=disk), range(2)
             )
         )
-    folders = [f"--source={disk / 'delay'}", f"--destination={disk / 'queues'}"]
-    processes.append(Process("mq_mover", *folders, log=disk.with_name("mover.log")))
+    processes.append(start_mover(disk))
     return started
 
 

@@ -24,7 +24,7 @@ from tests.spark.dying.sitecustomize import (
     SOURCE_BY_URL,
 )
 from tests.support.applications import Application
-from tests.support.processes import Process, Server, wait_until
+from tests.support.processes import Process, Server, start_mover, wait_until
 
 SHORT = [("lake", "between floor and removal")]
 """A source dies once and, by URL, a sink: each death costs two starts of Spark. `make crash` has
@@ -58,12 +58,7 @@ def clients(
     """On a server with the queues `orders` and `copies`, and a mover. No lease of a consumer runs
     out in a test, so what it was given it removes."""
     server = start_server("--visibility=3600", root=root)
-    processes.append(
-        Process(
-            "mq_mover", f"--source={root}/delay", f"--destination={root}/queues",
-            log=root.parent / "mover.log",
-        )
-    )  # fmt: skip
+    processes.append(start_mover(root))
     for queue in ("orders", "copies"):
         connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
         connection.request("PUT", f"/{queue}")

@@ -20,7 +20,7 @@ from mq.ctl.ways.by_root import RootAccess
 from mq.errors import MessageNotFound, QueueNotFound, StoreUnavailable
 from mq.names import MessageId, QueueName
 from tests.support.messages import write_message
-from tests.support.processes import Process, Server, wait_until
+from tests.support.processes import Process, Server, start_mover, wait_until
 from tests.support.users import BECOME_NOBODY, NOBODY, needs_root
 from tests.support.wire import Wire
 
@@ -141,18 +141,11 @@ def test_server_stays_in_its_root(
 
 
 def test_mover_stays_in_its_root(
-    server: Server, attack: Attack, victim: Path, public_folder: Path, processes: list[Process]
+    server: Server, attack: Attack, victim: Path, processes: list[Process]
 ) -> None:
     before = contents(victim)
     delay = server.root / "delay"
-    processes.append(
-        Process(
-            "mq_mover",
-            f"--source={delay}",
-            f"--destination={server.root / 'queues'}",
-            log=public_folder / "mover.log",
-        )
-    )
+    processes.append(start_mover(server.root))
     first, numbers = attack.exchanges(), count()
 
     def are_enough_moved() -> bool:

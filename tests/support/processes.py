@@ -111,9 +111,15 @@ def free_port() -> int:
         return int(listening.getsockname()[1])
 
 
-def start_mover(root: Path) -> Process:
+def start_mover(root: Path, *flags: str, log: Path | None = None) -> Process:
+    """Start `mq-mover` on a root. Its log is beside the root, if it is not named."""
     folders = [f"--source={root / 'delay'}", f"--destination={root / 'queues'}"]
-    return PreloadedProcess("mq_mover", *folders, log=root.with_name("mover.log"))
+    return PreloadedProcess("mq_mover", *folders, *flags, log=log or root.with_name("mover.log"))
+
+
+def start_reaper(root: Path) -> Process:
+    source = f"--source={root / 'remove'}"
+    return PreloadedProcess("mq_reaper", source, log=root.with_name("reaper.log"))
 
 
 def resident_bytes(server: Server) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.processes import Process, Server, wait_until
+from tests.support.processes import Process, Server, start_mover, wait_until
 from tests.support.wire import Wire, make_queue, take
 
 
@@ -48,11 +48,7 @@ def test_a_consumer_that_always_releases_gets_there_too(
 def test_the_mover_buries_what_the_server_would(
     strict_server: Server, strict: Wire, processes: list[Process]
 ) -> None:
-    folders = [f"--source={strict_server.root / 'delay'}",
-               f"--destination={strict_server.root / 'queues'}"]  # fmt: skip
-    log = strict_server.root.with_name("mover.log")
-    mover = Process("mq_mover", *folders, "--max-receives=3", log=log)
-    processes.append(mover)
+    processes.append(start_mover(strict_server.root, "--max-receives=3"))
     queue = make_queue(strict)
     message_id = strict.publish(queue)
     for _ in range(3):
