@@ -164,9 +164,9 @@ def processes(tmp_path: Path) -> Iterator[list[Process]]:
 def start_server(tmp_path: Path, processes: list[Process]) -> Callable[..., Server]:
     """`start_server("--visibility=1", root=...)` starts `mq`; it is killed when the test ends."""
 
-    def start(*flags: str, root: Path | None = None) -> Server:
+    def start(*flags: str, root: Path | None = None, module: str = "mq") -> Server:
         log = tmp_path / f"mq-{len(processes)}.log"
-        server = Server(root or tmp_path / "root", *flags, log=log)
+        server = Server(root or tmp_path / "root", *flags, log=log, module=module)
         processes.append(server)
         return server
 
@@ -181,9 +181,9 @@ def start_shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
     """
     servers: list[Server] = []
 
-    def start(*flags: str) -> Server:
+    def start(*flags: str, module: str = "mq") -> Server:
         folder = tmp_path_factory.mktemp("mq")
-        servers.append(Server(folder / "root", *flags, log=folder / "mq.log"))
+        servers.append(Server(folder / "root", *flags, log=folder / "mq.log", module=module))
         return servers[-1]
 
     yield start

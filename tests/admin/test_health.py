@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from mq.lifecycle import FIXED_FOLDERS
-from tests.support.processes import ADMIN, Process, Server, wait_until
+from tests.support.processes import ADMIN, IMPATIENT, Process, Server, wait_until
 from tests.support.scraping import scrape
 from tests.support.wire import Wire, WireAnswer, assert_problem, request_bytes
 
@@ -31,7 +31,7 @@ def ask(port: int, path: str, method: str = "GET") -> WireAnswer:
 
 @pytest.fixture
 def server(start_server: StartServer) -> Server:
-    return start_server("--admin=127.0.0.1:0")
+    return start_server("--admin=127.0.0.1:0", module=IMPATIENT)
 
 
 def test_a_server_that_serves_is_alive_and_ready(server: Server) -> None:
@@ -159,7 +159,7 @@ def test_a_server_on_a_read_only_file_system_is_not_ready(
     loop_mount: Callable[..., Path], start_server: StartServer
 ) -> None:
     folder = loop_mount("ext4", 16)
-    server = start_server("--admin=127.0.0.1:0", root=folder / "root")
+    server = start_server("--admin=127.0.0.1:0", root=folder / "root", module=IMPATIENT)
     subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
 
     assert_problem(ask(server.admin_port, "/readyz"), 503, "unavailable", "read-only")

@@ -13,7 +13,7 @@ import pytest
 from mq.spool.message.seal import Seal
 from tests.crash.load import LoadAnswer, LoadClient, client_of, create_queue, drain, put_load_on
 from tests.support.messages import names_in, seal_of, write_message
-from tests.support.processes import Process, Server, wait_until
+from tests.support.processes import IMPATIENT, Process, Server, wait_until
 from tests.support.stores import eventually
 
 StartServer = Callable[..., Server]
@@ -184,7 +184,7 @@ async def test_leftovers_are_delivered_or_set_aside_at_the_start(
 async def test_leftovers_of_another_server_are_swept_while_this_one_runs(
     start_server: StartServer, root: Path
 ) -> None:
-    server = start_server(root=root)
+    server = start_server(root=root, module=IMPATIENT)
     await create_queue(server)
     _leave_in_new(root)
 

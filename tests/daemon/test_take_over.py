@@ -14,7 +14,7 @@ import pytest
 from mq.errors import ExitCode
 from tests.support.messages import names_in
 from tests.support.mqctl import Ctl
-from tests.support.processes import Server, wait_until
+from tests.support.processes import IMPATIENT, Server, wait_until
 from tests.support.sources import REPOSITORY
 from tests.support.wire import Wire
 
@@ -57,7 +57,7 @@ def take_over(
     """Start the whole queue on the old root."""
 
     def start() -> tuple[Server, Wire]:
-        server = start_server("--standalone", "--keep=0", root=old_root)
+        server = start_server("--standalone", "--keep=0", root=old_root, module=IMPATIENT)
         return server, connect(server)
 
     return start

@@ -14,7 +14,14 @@ from pathlib import Path
 import pytest
 
 from tests.support.messages import names_in
-from tests.support.processes import Process, Server, wait_until
+from tests.support.processes import (
+    IMPATIENT,
+    Process,
+    Server,
+    start_mover,
+    start_reaper,
+    wait_until,
+)
 from tests.support.users import BECOME_NOBODY, needs_root
 from tests.support.wire import Wire, assert_problem, request_bytes
 
@@ -35,12 +42,10 @@ def server(
 ) -> Server:
     """Everybody may write into its root; a mover and a reaper are at work."""
     server = start_server(
-        "--mode=777", "--visibility=0.2", "--max-receives=1", root=public_folder / "root"
-    )
-    mover = [f"--source={server.root / 'delay'}", f"--destination={server.root / 'queues'}"]
-    processes.append(Process("mq_mover", *mover, log=public_folder / "mover.log"))
-    reaper = [f"--source={server.root / 'remove'}"]
-    processes.append(Process("mq_reaper", *reaper, log=public_folder / "reaper.log"))
+        "--mode=777", "--visibility=0.2", "--max-receives=1", root=public_folder / "root",
+        module=IMPATIENT,
+    )  # fmt: skip
+    processes += [start_mover(server.root), start_reaper(server.root)]
     return server
 
 

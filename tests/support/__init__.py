@@ -11,7 +11,7 @@ over a connection       `wire`, `batches`, `moves`, `peeks`, `properties`; `site
 clients                 `faces`, `played`; what they meet: `breaking`, `parting`, `proxy`
 models                  `model`, `lease_model`, `producers`
 processes               `processes`, `preloaded`, `process_trees`, `refusals`,
-                        `few_descriptors`; `mqctl`, `visitors`, `terminal`
+                        `few_descriptors`, `impatient`; `mqctl`, `visitors`, `terminal`
 the system              `mounts`, `users`, `certificates`, `token_files`, `packages`
 metrics and the page    `scraping`, `browser`
 documents and source    `console`, `sessions`, `examples`, `flags`, `sources`

@@ -18,6 +18,9 @@ LISTENING = re.compile(r"event=listening url=https?://(?:127\.0\.0\.1|\[::1\]):(
 ADMIN = re.compile(r"event=admin url=https?://127\.0\.0\.1:(\d+)")
 
 
+IMPATIENT = "tests.support.impatient"
+"""The module of a server that looks at its root more often."""
+
 _STDOUT_FD = 1
 
 
