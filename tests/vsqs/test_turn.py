@@ -5,14 +5,14 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from mq.config import FOLDER_LOCK_SECONDS
 from mq.disk.listing import list_at_once
 from tests.support.faults import WatchedFiles, raising
 from tests.support.vsqs import Clock, OpenQueue, names_in
@@ -97,29 +97,34 @@ def test_a_publish_that_fails_takes_away_no_file_of_another(
 
 
 @contextmanager
-def turn_of_another(folder: Path) -> Iterator[None]:
+def turn_of_another(folder: Path) -> Iterator[int]:
     fd = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
-        yield
+        yield fd
     finally:
         os.close(fd)
 
 
 def test_a_publisher_waits_as_long_as_others_have_their_turns(
-    queue: Queue, folder: Path, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+    queue: Queue, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three times as long as it waits for one that does nothing."""
-    monkeypatch.setattr("vsqs.turn.FOLDER_LOCK_SECONDS", 0.3)
-    passed = threading.Event()
-    with turn_of_another(folder):
-        published = pool.submit(queue.publish, b"")
-        for turn in range(30):
-            os.setxattr(folder, NEWEST, str(10**15 + turn).encode())
-            passed.wait(0.03)
-        assert not published.done()
+    """However long that is; it waits no second for one that does nothing."""
+    now, turns = 0.0, iter(range(30))
 
-    assert int(published.result(10)) == 10**15 + 30
+    def let_others_go_on(_: float) -> None:
+        nonlocal now
+        now += 0.9 * FOLDER_LOCK_SECONDS
+        turn = next(turns, None)
+        if turn is None:
+            fcntl.flock(locked, fcntl.LOCK_UN)
+        else:
+            os.setxattr(folder, NEWEST, str(10**15 + turn).encode())
+
+    clock = SimpleNamespace(monotonic=lambda: now, sleep=let_others_go_on)
+    monkeypatch.setattr("vsqs.turn.time", clock)
+    with turn_of_another(folder) as locked:
+        assert int(queue.publish(b"")) == 10**15 + 30
 
 
 def test_a_publisher_that_was_stopped_in_its_turn_holds_nobody_up_for_ever(
