@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -289,9 +288,8 @@ def test_tokens_come_as_a_credential_that_a_restart_renews(machine: Machine) -> 
 
 
 def test_all_units_stop_in_time_and_without_a_failure(machine: Machine) -> None:
-    started = time.monotonic()
+    """Whichever systemd has to kill, after TimeoutStopSec, has `timeout` for its result."""
     machine.run("systemctl", "stop", "mq.socket", "mq.service", "mq-mover", "mq-reaper",
                 "mq-sqs")  # fmt: skip
 
-    assert time.monotonic() - started < 30  # the limit after which systemd kills
     assert [machine.show(unit, "Result") for unit in SERVICES] == ["success"] * len(SERVICES)
