@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from functools import partial
-
-from mq.client import Message, Queue
-from tests.support.faces import counts, receive_now
+from mq.client import Queue
+from tests.support.faces import counts, receive_now, wait_for_renewals
 from tests.support.processes import wait_until
-
-
-def is_later(message: Message, before: datetime) -> bool:
-    return message.visible_at > before
 
 
 def test_a_renewal_leaves_an_extended_lease_as_long_as_it_is(hasty_orders: Queue) -> None:
@@ -29,8 +22,7 @@ def test_a_lease_that_is_made_shorter_is_renewed_in_time(hasty_orders: Queue) ->
 
     with receive_now(hasty_orders, 60) as message:
         message.extend(0.5)
-        for _ in range(6):
-            wait_until(partial(is_later, message, message.visible_at))
+        wait_for_renewals(message, 6)
         assert hasty_orders.receive() is None
 
     assert counts(hasty_orders) == (0, 0, 0)

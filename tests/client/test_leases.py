@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import ExitStack
-from datetime import datetime
-from functools import partial
 
 import pytest
 
 from mq.client import AsyncClient, Client, LeaseLost, Message, Queue, QueueNotFound
-from tests.support.faces import counts, new_queue, receive_now
+from tests.support.faces import counts, new_queue, receive_now, wait_for_renewals
 from tests.support.processes import Process, Server, start_mover, wait_until
 from tests.support.proxy import LossyProxy
 from tests.support.wire import Wire, make_queue
@@ -21,16 +19,6 @@ VISIBILITY_SECONDS = 0.5
 
 class Broken(Exception):
     pass
-
-
-def wait_for_renewals(message: Message, count: int) -> None:
-    """Wait until the lease has been renewed this often."""
-    for _ in range(count):
-        wait_until(partial(is_later, message, message.visible_at))
-
-
-def is_later(message: Message, before: datetime) -> bool:
-    return message.visible_at > before
 
 
 def test_a_block_acknowledges_at_its_end(orders: Queue) -> None:

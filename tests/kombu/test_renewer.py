@@ -6,7 +6,6 @@ import logging
 import threading
 import time
 from datetime import UTC, datetime
-from functools import partial
 from typing import cast
 
 import pytest
@@ -17,18 +16,9 @@ from mq.client.messages import Delivery
 from mq.kombu.renewer import Renewer
 from mq.names import MessageId, QueueName
 from tests.support.consuming import Connect, Consumed, publish, ready
+from tests.support.faces import wait_for_renewals
 from tests.support.processes import Server, wait_until
 from tests.support.proxy import LossyProxy
-
-
-def held(consumed: Consumed, number: int) -> Message:
-    """The message of the client behind one of kombu."""
-    message: Message = consumed.channel._received[consumed.messages[number].delivery_tag]
-    return message
-
-
-def is_later(message: Message, before: object) -> bool:
-    return message.visible_at > before  # type: ignore[operator]
 
 
 def test_a_renewal_that_the_server_does_not_answer_costs_no_lease(
@@ -44,12 +34,12 @@ def test_a_renewal_that_the_server_does_not_answer_costs_no_lease(
         publish(connection, f"{queue}-{number}", 1)
         consumed = Consumed(connection, f"{queue}-{number}", prefetch=1)
         consumed.drain_count(1)
-        messages.append(held(consumed, 0))
+        messages.append(consumed.held(0))
         proxy.losses = 1
     wait_until(lambda: [proxy.lost for proxy in proxies] == [1, 1])
 
     for message in messages:
-        wait_until(partial(is_later, message, message.visible_at))
+        wait_for_renewals(message, 1)
     assert "is lost" not in caplog.text
     for proxy in proxies:
         proxy.close()
@@ -66,14 +56,13 @@ def test_leases_are_renewed_while_another_message_cannot_be_settled(
     publish(connection, queue, 1, 2)
     consumed = Consumed(connection, queue)
     consumed.drain_count(2)
-    other = held(consumed, 1)
+    other = consumed.held(1)
 
     with caplog.at_level(logging.WARNING, "mq.client"):
         consumed.messages[0].reject()
         wait_until(lambda: "trying again" in caplog.text)
 
-    for _ in range(4):
-        wait_until(partial(is_later, other, other.visible_at))
+    wait_for_renewals(other, 4)
     assert not other.is_lost
     dead.purge()
 
@@ -85,8 +74,8 @@ def test_a_message_is_renewed_no_more_once_it_is_settled(
     publish(connection, queue, 1)
     consumed = Consumed(connection, queue, prefetch=1)
     consumed.drain_count(1)
-    message = held(consumed, 0)
-    wait_until(partial(is_later, message, message.visible_at))
+    message = consumed.held(0)
+    wait_for_renewals(message, 1)
 
     consumed.consumer.cancel()
     consumed.messages[0].reject(requeue=True)

@@ -8,7 +8,7 @@ from urllib.request import urlopen
 
 from kombu import Connection, Consumer, Queue
 
-from mq.client import Client
+from mq.client import Client, Message
 from tests.support.processes import Server, wait_until
 
 Connect = Callable[..., Connection]
@@ -56,6 +56,11 @@ class Consumed:
             no_ack=no_ack,
         )
         self.consumer.consume()
+
+    def held(self, number: int) -> Message:
+        """Return the message of the client behind one of these."""
+        message: Message = self.channel._received[self.messages[number].delivery_tag]
+        return message
 
     def bodies(self) -> list[Any]:
         return [message.decode() for message in self.messages]

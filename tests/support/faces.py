@@ -20,6 +20,7 @@ from mq.client import (
     Worker,
 )
 from mq.client.aio.message import AsyncRenewal
+from tests.support.processes import wait_until
 
 _ASYNCHRONOUS = (AsyncClient, AsyncQueue, AsyncMessage, AsyncWorker, AsyncRenewal)
 
@@ -100,6 +101,13 @@ def receive_now(queue: Queue, visibility: float | None = None) -> Message:
     message = queue.receive(visibility=visibility)
     assert message is not None
     return message
+
+
+def wait_for_renewals(message: Message, count: int) -> None:
+    """Wait until the lease has been renewed this often."""
+    for _ in range(count):
+        before = message.visible_at
+        wait_until(lambda: message.visible_at > before)
 
 
 def counts(queue: Queue) -> tuple[int, int, int]:
