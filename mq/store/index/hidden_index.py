@@ -60,6 +60,8 @@ class HiddenIndex:
         self._sees_all_events = sees_all_events
         self._lock = Lock()
         self._watch: Watch | None = None
+        self._lacks_events = False
+        """Whether the system had no events at the last listing, which is logged once."""
         self._inode = 0
         self._windows: list[HiddenWindow] = []
         self._readings: list[_Reading] = []
@@ -151,10 +153,13 @@ class HiddenIndex:
             watch = Watch()
             watch.add("", f"/proc/self/fd/{folder_fd}/.", attributes=True)
         except OSError as error:
-            log.warning("no file system events; listings only", error=str(error))
+            if not self._lacks_events:
+                log.warning("no file system events; listings only", error=str(error))
+            self._lacks_events = True
             if watch is not None:
                 watch.close()
             return
+        self._lacks_events = False
         self._watch, self._inode = watch, os.fstat(folder_fd).st_ino
 
     def _take_in_safely(self) -> None:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from mq.disk.calls import Chain, Outcome, run
 from mq.disk.files import Files
@@ -149,21 +150,25 @@ async def test_without_events_what_is_shown_is_right_and_listed_again_after_a_wh
 ) -> None:
     if when == "never":
         monkeypatch.setattr(hidden_index, "Watch", raising(errno.ENOSPC))
-    async with store_on(root) as store:
-        if when == "too late":
-            store._work.hidden._sees_all_events = False
-        first, second = await delayed(store), await delayed(store)
-        assert await page(store, DELAYED) == [first, second]
-        await store.remove(ORDERS, first)
+    with capture_logs() as logs:
+        async with store_on(root) as store:
+            if when == "too late":
+                store._work.hidden._sees_all_events = False
+            first, second = await delayed(store), await delayed(store)
+            assert await page(store, DELAYED) == [first, second]
+            await store.remove(ORDERS, first)
 
-        assert await page(store, DELAYED) == [second]
-        third = await delayed(store)
-        assert await page(store, DELAYED, after=second) in ([], [third])
+            assert await page(store, DELAYED) == [second]
+            third = await delayed(store)
+            assert await page(store, DELAYED, after=second) in ([], [third])
 
-        async def sees_it() -> bool:
-            return await page(store, DELAYED) == [second, third]
+            async def sees_it() -> bool:
+                return await page(store, DELAYED) == [second, third]
 
-        await eventually(sees_it)
+            await eventually(sees_it)
+
+    told = [each for each in logs if each["event"] == "no file system events; listings only"]
+    assert len(told) == (when == "never")  # `delay` was listed more often.
 
 
 async def test_lost_events_cost_a_listing_and_no_message(
