@@ -7,7 +7,8 @@ import os
 import stat
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Set
+from contextlib import contextmanager
 
 from mq.command.logs import Once, report_left
 from mq.config import ServerConfig
@@ -80,6 +81,7 @@ class Workspace:
         self.reservations = Reservations(spool.files, str(spool.root))
         self.request_sweep = request_sweep
         self.undelivered: Counter[QueueName] = Counter()
+        self._delivering: list[tuple[QueueName, Collection[MessageId], Set[str]]] = []
         self._folders: dict[QueueName, os.stat_result | None] = {}
         floor = config.min_free_bytes
         floor_bytes = default_floor_bytes(spool.root) if floor is None else floor
@@ -192,13 +194,38 @@ class Workspace:
             ready = self.ready.get(queue)
             if ready is None:
                 return False
-        if len(ready) + self.undelivered[queue] + messages <= limit:
+        if len(ready) + self._coming(queue, ready) + messages <= limit:
             return True
         raise StoreUnavailable(
             f"queue {queue} has {len(ready)} of the {limit} ready messages that "
             f"{'--max-queue-messages' if own is None else 'its setting max-messages'} allows, "
             f"which leaves no room for {messages} more; receive and remove go on"
         )
+
+    def _coming(self, queue: QueueName, ready: ReadyQueue) -> int:
+        """Return how many messages are on their way to the queue from here, and not in it yet."""
+        there = [
+            each
+            for other, ids, gone in self._delivering
+            if other == queue
+            for each in ids
+            if each in ready or each in gone
+        ]
+        return self.undelivered[queue] - len(there)
+
+    @contextmanager
+    def delivering(
+        self, queue: QueueName, ids: Collection[MessageId], gone: Set[str]
+    ) -> Iterator[None]:
+        """Note, until the block ends, that a worker delivers these messages, which are in
+        `undelivered`. Events tell of some before the worker is done: the index has them, or had
+        them, and they are in `gone`."""
+        delivery = queue, ids, gone
+        self._delivering.append(delivery)
+        try:
+            yield
+        finally:
+            self._delivering = [each for each in self._delivering if each is not delivery]
 
     def end_delivery(self, queue: QueueName, messages: int) -> None:
         """Take messages out of `undelivered`: they are in the queue, or never will be. Nothing is

@@ -8,6 +8,7 @@ that several share the syncs of their rounds.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import InWorker, Operation
@@ -138,7 +139,11 @@ def _deliver_beside_others(work: Workspace, batch: Batch) -> Operation[Rolled]:
     indexes = {each: work.ready.get(each) for each in batch.queues}
     gone = {each: ready.begin_noting_gone() for each, ready in indexes.items() if ready is not None}
     try:
-        rolled: Rolled = yield InWorker(batch.deliver)
+        with ExitStack() as stack:
+            for part in batch.parts:
+                gone_here = gone.get(part.queue, set())
+                stack.enter_context(work.delivering(part.queue, part.keys, gone_here))
+            rolled: Rolled = yield InWorker(batch.deliver)
     finally:
         for queue, ready in indexes.items():
             if ready is not None:

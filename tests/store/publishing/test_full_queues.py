@@ -12,7 +12,7 @@ from mq.errors import StoreUnavailable
 from mq.spool.rolling import Rolled
 from mq.store.publishing.filling import Batch
 from mq.store.store import Store
-from tests.support.stores import ORDERS, batch_of, draft_of, eventually, publish
+from tests.support.stores import ORDERS, batch_of, draft_of, eventually, publish, receive
 
 
 async def test_a_long_batch_takes_room_while_it_is_delivered(
@@ -44,3 +44,35 @@ async def test_a_long_batch_takes_room_while_it_is_delivered(
         await publishing
     assert (await store.describe_queue(ORDERS)).ready == number + 1
     assert not store._work.undelivered
+
+
+async def test_what_a_worker_has_delivered_is_not_on_its_way_too(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Events tell of the messages before the worker is done."""
+    is_delivered, may_end, deliver = threading.Event(), threading.Event(), Batch.deliver
+
+    def end_late(batch: Batch) -> Rolled:
+        rolled = deliver(batch)
+        is_delivered.set()
+        assert may_end.wait(10)
+        return rolled
+
+    monkeypatch.setattr(Batch, "deliver", end_late)
+    number = CHAINS_AT_ONCE + 1
+    await store.describe_queue(ORDERS)
+    await store.change_settings(ORDERS, {"max-messages": str(number + 1)})
+    entries = batch_of(*(draft_of(b"body") for _ in range(number)))
+    publishing = asyncio.create_task(store.publish_batch(ORDERS, entries))
+    assert await asyncio.to_thread(is_delivered.wait, 10)
+
+    try:
+        await publish(store, b"there is room for one")
+        with pytest.raises(StoreUnavailable, match="leaves no room for 1 more"):
+            await publish(store, b"one too many")
+        await receive(store)
+        await publish(store, b"there is room again")
+    finally:
+        may_end.set()
+        await publishing
+    assert (await store.describe_queue(ORDERS)).ready == number + 1
