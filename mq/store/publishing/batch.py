@@ -27,7 +27,7 @@ from mq.store.publishing.filling import Batch, vanished
 from mq.store.publishing.own_id import Ids, check_publish_under
 from mq.store.publishing.parts import BatchPart, Placed
 from mq.store.publishing.publish import Entry, Published, try_to_hold
-from mq.store.publishing.twins import publish_after_birth
+from mq.store.publishing.twins import is_older_than, publish_after_birth
 from mq.store.shared_state import Workspace
 
 _SHORT_BYTES = MIB
@@ -167,6 +167,9 @@ def seal_batch(work: Workspace, batch: Batch) -> Operation[None]:
     StoreUnavailable.
     """
     yield from _hold_with_space(work, batch)
+    for part in batch.parts:
+        if part.own_ids and is_older_than(work, part.queue, part.placed[0][1].published_ns):
+            raise being_made_again(part.queue)
     name = batch.name
     try:
         seal_set(work.spool, Folder.NEW, name.open, name.sealed)

@@ -26,7 +26,7 @@ from mq.spool.sets import hold_set
 from mq.spool.spark.letting_go import ARCHIVE
 from mq.spool.spool import Spool
 from mq.store.publishing.publish import Draft
-from mq.store.shared_state import Workspace
+from mq.store.shared_state import Workspace, no_queue
 
 _OUTLIVES_ITS_QUEUE = (f"{Folder.SPARK}/", f"{Folder.REMOVE}/")
 _IS_OVER = (f"{Folder.REMOVE}/", f"{Folder.SPARK}/{ARCHIVE}/")
@@ -88,6 +88,12 @@ def publish_after_birth(work: Workspace, queue: QueueName) -> None:
         work.ids.start_after(made_ns)
 
 
+def is_older_than(work: Workspace, queue: QueueName, published_ns: int) -> bool:
+    """Return whether the queue was made after that time, and so after `publish_after_birth`."""
+    made_ns = queue_made_ns(work.spool, queue)
+    return made_ns is not None and published_ns < made_ns and work.ids.start_after(made_ns)
+
+
 def has_twin(work: Workspace, queue: QueueName, message_id: MessageId) -> bool:
     """Return whether another file of MQ has the id."""
     ours = f"{Folder.NEW}/{file_name(queue, message_id)}"
@@ -129,11 +135,14 @@ def _find(
 def _is_of_an_older_queue(spool: Spool, queue: QueueName, path: str) -> bool:
     """Return whether a message was published before the queue was made, which knows no ids of an
     older one. What Spark has taken is not deleted with its queue, nor are its dead letters. A copy,
-    of a whole root for example, says nothing: its queue is as new as itself."""
+    of a whole root for example, says nothing: its queue is as new as itself. Raises
+    QueueNotFound."""
     outlives = path.startswith(_OUTLIVES_ITS_QUEUE) and path.count("/") > 1
     if not outlives and queue_of_path(path) == queue:
         return False
     if (made_ns := queue_made_ns(spool, queue)) is None:
+        if not spool.exists(Folder.QUEUES, queue):
+            raise no_queue(queue)  # It was deleted since this began.
         return False
     try:
         folder, _, name = path.partition("/")

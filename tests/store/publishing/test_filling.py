@@ -10,11 +10,16 @@ from pathlib import Path
 import pytest
 
 from mq.disk.files import Files
-from mq.names import MessageId
+from mq.errors import QueueNotFound, StoreUnavailable
+from mq.lifecycle import Folder
+from mq.names import MessageId, QueueName
+from mq.spool.queue.queue_birth import queue_made_ns
+from mq.spool.queue.queues import begin_deletion, finish_deletion, make_queue
+from mq.store.publishing.filling import Batch
 from mq.store.publishing.publish import Published
 from mq.store.store import Store
 from tests.support.faults import WatchedFiles
-from tests.support.messages import names_in
+from tests.support.messages import names_in, seal_of, write_message
 from tests.support.stores import ORDERS, batch_of, draft_of, drain, eventually, publish, store_on
 
 COUNT = 5
@@ -173,3 +178,50 @@ async def test_a_long_batch_is_not_looked_at_either(tmp_path: Path) -> None:
         assert looks[0] == looks[1]
         assert (await drain(store))[-300:] == [each.message_id for each in published]
     assert os.listdir(tmp_path / "new") == []
+
+
+async def test_own_ids_are_not_older_than_a_queue_that_is_made_again_meanwhile(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The queue would forget them too early: once the message is purged, for example."""
+    fill, spool = Batch.fill, store._work.spool
+
+    def fill_later(batch: Batch) -> bool:
+        (_, position), *_ = batch.parts[0].placed
+        while (queue_made_ns(spool, ORDERS) or 0) <= position.published_ns:
+            assert begin_deletion(spool, ORDERS)
+            finish_deletion(spool, ORDERS)
+            make_queue(spool.files, spool.fd(Folder.QUEUES), ORDERS)
+        return fill(batch)
+
+    monkeypatch.setattr(Batch, "fill", fill_later)
+    entries = batch_of(draft_of(b"body", MessageId("own")))
+
+    with pytest.raises(StoreUnavailable, match="is being made again"):
+        await store.publish_batch(ORDERS, entries)
+
+    assert names_in(spool.root / "queues" / ORDERS) == []
+    monkeypatch.undo()
+    assert await store.publish_batch(ORDERS, entries) == [Published(MessageId("own"))]
+    await store.purge(ORDERS)
+    (again,) = await store.publish_batch(ORDERS, entries)
+    assert again.is_duplicate
+
+
+async def test_a_dead_letter_of_an_older_queue_is_no_message_of_one_that_is_just_deleted(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """409 would say that the message can never be published under its id."""
+    fill, spool = Batch.fill, store._work.spool
+
+    def fill_late(batch: Batch) -> bool:
+        assert begin_deletion(spool, ORDERS)
+        return fill(batch)
+
+    await store.create_queue(QueueName(f"{ORDERS}.dead"))
+    older = seal_of(b"older", published_ns=1)
+    write_message(spool.root / "queues" / f"{ORDERS}.dead" / "own", b"older", seal=older)
+    monkeypatch.setattr(Batch, "fill", fill_late)
+
+    with pytest.raises(QueueNotFound):
+        await store.publish_batch(ORDERS, batch_of(draft_of(b"body", MessageId("own"))))
