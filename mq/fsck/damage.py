@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from mq.fsck.suspect import FindingKind, PlacedSuspect, move_to_corrupt
+from mq.config import FOLDER_LOCK_SECONDS
+from mq.fsck.suspect import FindingKind, PlacedSuspect, SuspectPlace, move_to_corrupt
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, queue_path
 from mq.spool.batch_names import BatchName
-from mq.spool.message.held import Lost, Opened, fails_its_seal, seal_of
+from mq.spool.message.held import Lost, Opened, fails_its_seal, seal_of, set_aside
 from mq.spool.queue.queues import DELETING_SUFFIX, finish_deletion, has_queue
 from mq.spool.sets import hold_set
 from mq.spool.spool import Spool
@@ -47,7 +48,8 @@ class Damaged(PlacedSuspect):
         with held:
             if not fails_its_seal(held, self.spool.files):
                 return None
-            return move_to_corrupt(self.spool, self.place)
+            name = set_aside(self.spool, self.place.folder, held, FOLDER_LOCK_SECONDS)
+        return None if name is None else f"moved to {SuspectPlace(Folder.CORRUPT, name)}"
 
 
 @dataclass(frozen=True)

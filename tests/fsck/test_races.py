@@ -61,6 +61,28 @@ def test_a_whole_message_in_place_of_a_damaged_one_is_let_alone(
     assert everything(root)["queues/orders/1"] == b"body"
 
 
+def test_what_has_got_the_name_of_a_damaged_message_while_it_is_read_is_let_alone(
+    root: Path, orders: Path, fsck: Fsck
+) -> None:
+    """Its queue was deleted and made again, and a producer has sent its id again."""
+    damaged, files = sealed(orders / "own"), WatchedFiles()
+    damaged.write_bytes(b"x" * 4)
+
+    def come_again(*_: object) -> None:
+        if files.calls["lock"]:  # The look takes none.
+            files.before.clear()
+            damaged.unlink()
+            sealed(damaged)
+
+    files.before["read"] = come_again
+    fsck.files = lambda: files
+
+    assert fsck.mend() == []
+
+    assert everything(root)["queues/orders/own"] == b"body"
+    assert not (root / "corrupt").exists()
+
+
 def test_an_orphan_whose_queue_is_made_before_it_is_mended_is_let_alone(
     root: Path, fsck: Fsck
 ) -> None:

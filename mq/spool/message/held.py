@@ -256,14 +256,15 @@ def fails_its_seal(opened: Opened, files: Files) -> bool:
     return seal is not None and read_long(files, opened.fd, seal) is None
 
 
-def set_aside(spool: Spool, folder: Folder, held: Held, wait_seconds: float = 0.0) -> bool:
-    """Move a damaged message to `corrupt`, where a person finds it. Returns False if it is gone, or
-    another message has its name by now: to read it took a while, and a deletion of its queue ends
-    its id. Raises BlockingIOError if another process has the queue to itself for that long."""
+def set_aside(spool: Spool, folder: Folder, held: Held, wait_seconds: float = 0.0) -> str | None:
+    """Move a damaged message to `corrupt`, where a person finds it, and return its name there.
+    Returns None if it is gone, or another message has its name by now: to read it took a while, and
+    a deletion of its queue ends its id. Raises BlockingIOError if another process has the queue to
+    itself for that long."""
     flat = held.name.replace("/", ":", 1)
     with ExitStack() as stack:
         with suppress(FileNotFoundError, NotADirectoryError):  # Then nobody publishes to it.
             stack.enter_context(spool.queues.shared(flat.partition(":")[0], wait_seconds))
         if spool.inode(folder, held.name) != held.status.st_ino:
-            return False
-        return spool.move_aside(folder, held.name, Folder.CORRUPT, flat) is not None
+            return None
+        return spool.move_aside(folder, held.name, Folder.CORRUPT, flat)
