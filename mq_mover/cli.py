@@ -14,7 +14,7 @@ from mq import __version__
 from mq.command.flags import FOLDER, Daemon, Seconds, flag, metrics_flags
 from mq.command.logs import LOG_FORMATS, configure_logs
 from mq.command.running import exit_codes_text, run
-from mq.command.signals import exit_when_asked
+from mq.command.signals import exit_even_in_a_wait
 from mq.command.variables import warn_of_misspelled
 from mq.command.waits import telling_of_a_wait
 from mq.config import Address, MoverConfig
@@ -59,7 +59,7 @@ def mq_mover(
     configure_logs(log_format, "mq-mover")
     warn_of_misspelled()
     config = MoverConfig(source.absolute(), destination.absolute(), delay, max_receives)
-    exit_when_asked()
+    exit_even_in_a_wait()
     log.info("configuration", version=__version__, **asdict(config))
     with telling_of_a_wait(config.source, "an answer of its file system"):
         opened = Mover(config, files_for(config.source))

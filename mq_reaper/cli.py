@@ -13,7 +13,7 @@ from mq import __version__
 from mq.command.flags import FOLDER, Daemon, Seconds, flag, metrics_flags
 from mq.command.logs import LOG_FORMATS, configure_logs
 from mq.command.running import exit_codes_text, run
-from mq.command.signals import exit_when_asked
+from mq.command.signals import exit_even_in_a_wait
 from mq.command.variables import warn_of_misspelled
 from mq.command.waits import telling_of_a_wait
 from mq.config import Address, ReaperConfig
@@ -42,7 +42,7 @@ def mq_reaper(source: Path, keep: float, metrics: Address | None, log_format: st
     configure_logs(log_format, "mq-reaper")
     warn_of_misspelled()
     config = ReaperConfig(source.absolute(), keep)
-    exit_when_asked()
+    exit_even_in_a_wait()
     log.info("configuration", version=__version__, **asdict(config))
     with telling_of_a_wait(config.source, "an answer of its file system"):
         opened = Reaper(config, files_for(config.source))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 
 _EXIT_OK = 0
 
@@ -22,6 +23,25 @@ def exit_when_asked() -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         if number is signal.SIGTERM or signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda *_: os._exit(_EXIT_OK))
+
+
+def exit_even_in_a_wait() -> None:
+    """Do what `exit_when_asked` does, also while the main thread waits for a file system that does
+    not answer: no handler of Python's runs before that call returns. A thread takes the signals."""
+    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    asked = {signal.SIGTERM} if ignored else {signal.SIGTERM, signal.SIGINT}
+
+    def wait() -> None:
+        signal.sigwait(asked)
+        os._exit(_EXIT_OK)
+
+    exit_when_asked()
+    # Threads that are started later do not get them either.
+    signal.pthread_sigmask(signal.SIG_BLOCK, asked)
+    try:
+        threading.Thread(target=wait, name="signals", daemon=True).start()
+    except RuntimeError:  # The system has no thread for it.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, asked)
 
 
 def fail_when_asked() -> None:

@@ -20,6 +20,9 @@ another."""
 
 _PIPE_BYTES = 64 * 1024
 
+_ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGPIPE)
+"""The signals that end such a process, whatever they do to the one that started it."""
+
 
 def processors() -> int:
     """Return how many processes can work side by side."""
@@ -92,8 +95,9 @@ def fork_to(work: Callable[[], object]) -> int | None:
         try:
             # The child starts like any process: a signal ends it, and so does a pipe without a
             # reader.
-            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGPIPE):
+            for number in _ENDING:
                 signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
             work()
         finally:
             os._exit(0)
