@@ -150,6 +150,9 @@ class Walk:
             yield Foreign(self._spool, place, status.st_ino, f"{kind_of(status)}, not a queue")
         elif not is_queue_name(place.name):
             yield Foreign(self._spool, place, status.st_ino, "a folder that is not a queue")
+        elif status.st_dev != os.fstat(self._spool.fd(Folder.QUEUES)).st_dev:
+            why = "another file system is mounted there, and no message can be moved to it"
+            yield Foreign(self._spool, place, status.st_ino, f"{why}: unmount it")
         else:
             yield WrongMode(self._spool, place, FOLDER_NEEDS, self._owner)
             yield from self._in_queue(QueueName(place.name))

@@ -2,8 +2,9 @@
 
 A queue's name can lead elsewhere from one call to the next: the queue is deleted and made again, a
 person moves its folder away, or another user who may write into `queues` exchanges it with a link.
-So its folder is opened once, never through a link, and only if it belongs to the owner of the root.
-Everything in it is done by that descriptor and the bare name of the message, and cannot leave it.
+So its folder is opened once, never through a link, and only if it belongs to the owner of the root
+and is on its file system. Everything in it is done by that descriptor and the bare name of the
+message, and cannot leave it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from mq.disk.files import Files
 
 MAX_OPEN_QUEUES = 1024
 """How many folders of queues stay open: at most an eighth of the files that a process may open."""
+
+NOT_A_QUEUE = "no folder, another user's, or on another file system: not a queue"
+"""What is wrong with a name in `queues` that does not lead to a folder of MQ."""
 
 _NO_FOLDER = {errno.ENOTDIR, errno.ELOOP}
 
@@ -196,12 +200,18 @@ class OpenQueues:
         not a folder of MQ."""
         try:
             status = self._files.status_of(self.fd, queue)
-            if not stat.S_ISDIR(status.st_mode) or status.st_uid not in self._files.owners:
+            if not self.is_queue(status):
                 raise _not_ours(queue)
         except (FileNotFoundError, NotADirectoryError):
             self.drop(queue)
             raise
         return status
+
+    def is_queue(self, status: os.stat_result) -> bool:
+        """Return whether `status` is that of a folder of MQ. No rename leads from one file system
+        to another, so what is mounted there is none."""
+        is_ours = stat.S_ISDIR(status.st_mode) and status.st_uid in self._files.owners
+        return is_ours and status.st_dev == os.fstat(self.fd).st_dev
 
     def _open(self, queue: str) -> OpenQueue:
         try:
@@ -212,7 +222,8 @@ class OpenQueues:
             if error.errno == errno.EACCES:
                 raise _shut(queue, self.status(queue)) from None
             raise
-        if os.fstat(opened.fd).st_uid not in self._files.owners:
+        if not self.is_queue(os.fstat(opened.fd)):
+            del opened  # the traceback would keep it open
             raise _not_ours(queue)
         self._opened.pop(queue, None)
         self._opened[queue] = opened
@@ -231,9 +242,7 @@ def _most_open() -> int:
 
 
 def _not_ours(queue: str) -> NotADirectoryError:
-    return NotADirectoryError(
-        errno.ENOTDIR, "no folder, or another user's: not a queue", f"queues/{queue}"
-    )
+    return NotADirectoryError(errno.ENOTDIR, NOT_A_QUEUE, f"queues/{queue}")
 
 
 def _shut(queue: str, status: os.stat_result) -> PermissionError:

@@ -223,7 +223,8 @@ def _refuse_foreign_owner(root: Path, folder: Path) -> None:
 
 def _refuse_mixed_file_systems(root: Path) -> None:
     devices: dict[int, list[str]] = {}
-    for folder in FIXED_FOLDERS:
+    made = [each for each in Folder if stat.S_ISDIR(_mode_of(root / each))]
+    for folder in dict.fromkeys((*FIXED_FOLDERS, *made)):
         devices.setdefault(os.stat(root / folder).st_dev, []).append(folder)
     if len(devices) > 1:
         groups = " and ".join("+".join(folders) for folders in devices.values())
@@ -232,6 +233,14 @@ def _refuse_mixed_file_systems(root: Path) -> None:
             f"root {root}: folders {groups} are on different file systems; a move between them "
             "is not atomic; keep all of them on one",
         )
+
+
+def _mode_of(path: Path) -> int:
+    """Return the mode of what is there, of a link its own; 0 if there is nothing."""
+    try:
+        return os.lstat(path).st_mode
+    except FileNotFoundError:
+        return 0
 
 
 def _send_probe(spool: Spool) -> None:

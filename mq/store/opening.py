@@ -163,8 +163,8 @@ def _names_in_queue(
         return spool.names_in_queue(queue)
     except FileNotFoundError:
         pass
-    except NotADirectoryError:
-        report(f"{Folder.QUEUES}/{queue}", "no folder")
+    except NotADirectoryError as error:
+        report(f"{Folder.QUEUES}/{queue}", str(error.strerror))
     except OSError as error:
         if error.errno not in FAULTS_OF_ONE_QUEUE:
             raise

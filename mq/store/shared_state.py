@@ -4,7 +4,6 @@ round has asked of the disk already."""
 from __future__ import annotations
 
 import os
-import stat
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Set
@@ -24,6 +23,7 @@ from mq.ids import ServerIds
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, is_fifo
 from mq.spool.message.seal import Leases
+from mq.spool.open_queues import NOT_A_QUEUE
 from mq.spool.queue.known_settings import KnownSettings
 from mq.spool.redelivery import report_living
 from mq.spool.spark.finished import DoneBatches
@@ -115,13 +115,13 @@ class Workspace:
         return status
 
     def _is_queue(self, queue: QueueName, found: os.stat_result | None) -> bool:
-        """Return whether it is a folder of MQ. A folder that another user has put there is
+        """Return whether it is a folder of MQ. What another user has put there, or mounted, is
         reported."""
         if found is None:
             return False
-        is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid in self.files.owners
+        is_ours = self.spool.queues.is_queue(found)
         if not is_ours:
-            self.report(f"{Folder.QUEUES}/{queue}", "no folder, or another user's: not a queue")
+            self.report(f"{Folder.QUEUES}/{queue}", NOT_A_QUEUE)
         return is_ours
 
     def hold_queue(self, queue: QueueName) -> None:

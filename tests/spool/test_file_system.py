@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from mq.disk.files import Files
+from mq.errors import StartRefused
+from mq.lifecycle import Folder
 from mq.spool.file_system import file_system_kind, keeps_order, nearest_folder
 from mq.spool.root import open_root
 from tests.support.faults import raising
@@ -165,3 +167,16 @@ def test_a_missing_journal_is_seen_whatever_the_disk_is_called(tmp_path: Path) -
             subprocess.run(["umount", mounted], check=True)
     finally:
         subprocess.run(["losetup", "-d", loop], check=True)
+
+
+@needs_root
+@pytest.mark.parametrize("name", [Folder.CORRUPT, Folder.SPARK])
+def test_a_folder_that_was_made_later_is_on_the_same_one(root: Path, name: str) -> None:
+    open_root(root, 0o700, Files())[0].close()
+    (root / name).mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "none", root / name], check=True)
+    try:
+        with pytest.raises(StartRefused, match=f"remove and {name} are on different file systems"):
+            open_root(root, 0o700, Files())
+    finally:
+        subprocess.run(["umount", "--lazy", root / name], check=True)

@@ -1,11 +1,13 @@
-"""A queue whose folder another user has, restored by root for example, or which the file system
-cannot read: the others go on."""
+"""A queue whose folder another user has, restored by root for example, which the file system cannot
+read, or which is on another one: the others go on."""
 
 from __future__ import annotations
 
 import errno
 import os
 import re
+import subprocess
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -14,11 +16,14 @@ from structlog.testing import capture_logs
 
 from mq.ctl.ways.inspect import count_queues
 from mq.disk.files import Files
-from mq.errors import StoreUnavailable
+from mq.errors import QueueNotFound, StoreUnavailable
 from mq.lifecycle import Actor
 from mq.names import QueueName
 from mq.spool.root import visit_root
+from tests.support.fsck import Fsck
+from tests.support.messages import names_in
 from tests.support.stores import ORDERS, publish, receive, store_on
+from tests.support.users import needs_root
 
 RETURNS = QueueName("returns")
 
@@ -124,3 +129,43 @@ def test_beside_one_that_cannot_be_read_mqctl_lists_the_others(
 
     assert [each.queue for each in counted] == [ORDERS]
     assert left == [f"queues/{RETURNS}: {os.strerror(broken.code)}"]
+
+
+@pytest.fixture
+def mounted(root: Path, shut: None) -> Iterator[Path]:
+    """Another file system is mounted on the folder of the queue."""
+    folder = root / "queues" / RETURNS
+    subprocess.run(["mount", "-t", "tmpfs", "none", str(folder)], check=True)
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@needs_root
+async def test_nothing_is_published_to_one_to_which_no_message_can_be_moved(
+    root: Path, mounted: Path
+) -> None:
+    with capture_logs() as logs:
+        async with store_on(root) as store:
+            for request in (publish(store, b"body", RETURNS), receive(store, RETURNS)):
+                with pytest.raises(QueueNotFound):
+                    await request
+            with pytest.raises(StoreUnavailable, match="is not a queue of this server"):
+                await store.create_queue(RETURNS)
+            await publish(store, b"body")
+            await receive(store)
+
+    assert names_in(root / "new") == names_in(mounted) == []
+    (why,) = {each["why"] for each in logs if each.get("name") == f"queues/{RETURNS}"}
+    assert "on another file system" in why
+
+
+@needs_root
+def test_fsck_names_one_that_is_mounted(root: Path, mounted: Path) -> None:
+    with closing(visit_root(root, Files(), Actor.SERVER)) as spool:
+        found = Fsck(spool).report()
+        mended = Fsck(spool).mend()
+
+    for (finding,) in (found, mended):
+        assert (finding.kind, finding.path) == ("foreign", f"queues/{RETURNS}")
+        assert finding.repair is None
+        assert "unmount it" in finding.detail
