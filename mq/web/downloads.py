@@ -26,9 +26,12 @@ async def answer_body(
 ) -> Response:
     """Answer with the body as it is. `lines` are those of `mq.web.answers.lines_of`. Raises OSError
     if the client goes away before its end, or if it cannot be read."""
-    if message.body is not None:
-        return answer_small_body(message.body, lines)
+    body = message.body
+    if body is not None and len(body) <= SMALL_BODY_BYTES:
+        return answer_small_body(body, lines)
     headers = {**read_lines(lines), **AS_FILE}
+    if body is not None:
+        return await _stream(request, headers, len(body), _whole(body))
     async with store.open_download(message) as download:
         return await _stream(request, headers, message.length, download.chunks())
 
@@ -97,6 +100,11 @@ def _write_lines(members: Sequence[str], bodies: Iterable[bytes]) -> list[bytes]
             length = 0
     pieces.append(b"".join(lines))
     return pieces
+
+
+async def _whole(body: bytes) -> AsyncIterator[bytes]:
+    """Yield a body that is in memory and too large to be in the hands of the kernel at once."""
+    yield body
 
 
 async def _let_go(pieces: list[bytes], kept: int, share: Share) -> AsyncIterator[bytes]:

@@ -34,6 +34,7 @@ from mq.web.connections.framing import TRANSFER_ENCODING, has_lost_body
 from mq.web.connections.http_server import HttpServer
 from mq.web.connections.known_heads import KnownHeads, QuickHead
 from mq.web.connections.quick_connection import Parsed, QuickConnection
+from mq.web.connections.unread import takes_at_once
 from mq.web.downloads import answer_small_body
 from mq.web.durations import Durations
 from mq.web.endpoints.publishing import answer_published
@@ -214,17 +215,25 @@ class _Request:
     def received(self, result: object, error: BaseException | None) -> None:
         transport = self.connection.own_transport
         if isinstance(result, Received):
+            body = result.body
             if transport is None or transport.is_closing():
                 self._way.drop(result)
                 self.connection.end_quick(None)
-            elif result.body is None or self.connection.has_closed(transport):
+            elif body is None or self._must_wait(transport, body):
                 self._hand_over(result)
             else:
-                self._answer_with(result, result.body)
+                self._answer_with(result, body)
         elif result is None and error is None:
             self._answer(Answer(204), MESSAGES_PATH)
         else:
             self._hand_over(error)
+
+    def _must_wait(self, transport: asyncio.Transport, body: bytes) -> bool:
+        """Return whether the client must be there until it has taken most of the body, or seems to
+        have left already."""
+        length = len(body)
+        is_long = length > SMALL_BODY_BYTES and not takes_at_once(transport, length)
+        return is_long or self.connection.has_closed(transport)
 
     def _answer_with(self, received: Received, body: bytes) -> None:
         try:

@@ -7,7 +7,7 @@ import fcntl
 import select
 import sys
 import termios
-from socket import AF_UNIX
+from socket import AF_UNIX, SO_SNDBUF, SOL_SOCKET
 from typing import NamedTuple
 
 from aiohttp.abc import AbstractStreamWriter
@@ -72,6 +72,14 @@ def unacknowledged_bytes(transport: asyncio.BaseTransport) -> int:
     """Return how many bytes the system has still to send, or the client's system has not
     acknowledged."""
     return _ask(transport, termios.TIOCOUTQ)
+
+
+def takes_at_once(transport: asyncio.BaseTransport, length: int) -> bool:
+    """Return whether the system has room for this many bytes, so that none of them wait here for
+    the client. It counts up to twice as many, and what it has not sent yet."""
+    connected = transport.get_extra_info("socket")
+    room = 0 if connected is None else connected.getsockopt(SOL_SOCKET, SO_SNDBUF) // 2
+    return length + unacknowledged_bytes(transport) <= room
 
 
 def has_closed(transport: asyncio.BaseTransport) -> bool:

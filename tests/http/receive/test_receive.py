@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import socket
+import struct
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
@@ -15,7 +17,7 @@ from mq.spool.message.burial import Burial
 from mq.store.receiving.received_message import Received
 from mq.web.endpoints.receiving import members_of
 from tests.support.processes import Server, wait_until
-from tests.support.wire import Wire, WireAnswer, assert_problem, make_queue, request_bytes
+from tests.support.wire import Wire, WireAnswer, assert_problem, make_queue, request_bytes, take
 
 RFC3339_UTC = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z")
 LEASE = re.compile(r'"[0-9a-f]{16}"')
@@ -102,6 +104,25 @@ def test_a_large_message_keeps_its_place_in_the_order(wire: Wire, queue: str) ->
         wire.publish(queue, body)
 
     assert [wire.receive(queue).body for _ in bodies] == bodies
+
+
+@pytest.mark.parametrize("size", [200_000, 500_000, 1_000_000])
+def test_a_message_whose_receiver_is_cut_off_within_its_body_comes_back_at_once(
+    server: Server, wire: Wire, queue: str, size: int
+) -> None:
+    message_id = wire.publish(queue, b"b" * size)
+    with socket.socket() as narrow:
+        # So the system at either end keeps less than the body.
+        narrow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        narrow.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 536)
+        narrow.connect(("127.0.0.1", server.port))
+        narrow.sendall(request_bytes("GET", f"/{queue}/messages"))
+        assert narrow.recv(12) == b"HTTP/1.1 200"
+        narrow.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    wait_until(lambda: wire.count(queue) == (1, 0))
+
+    assert take(wire, queue, message_id).headers["x-receive-count"] == "1"
 
 
 def test_an_empty_queue_answers_204(wire: Wire, queue: str) -> None:
