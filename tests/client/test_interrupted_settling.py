@@ -43,6 +43,15 @@ class Unanswered:
         assert self.go_on.wait(30)
 
 
+class StoppedAlone:
+    """A session in which a renewal goes on until it is stopped."""
+
+    context = None
+
+    def run(self, operation: object, stop: threading.Event) -> None:
+        assert stop.wait(30)
+
+
 class AsyncUnanswered:
     context = None
 
@@ -93,6 +102,26 @@ def test_a_signal_handler_that_raises_costs_no_lease(interrupt: Callable[[], Non
         session.go_on.set()
 
     assert message.is_settled
+
+
+def test_a_signal_handler_that_raises_as_a_block_begins_leaves_no_renewal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Such a block has no end, so nobody would ever get the message while this process lives."""
+    message = Message(cast(Session, StoppedAlone()), late_delivery())
+    start, started = threading.Thread.start, list[threading.Thread]()
+
+    def start_and_raise(thread: threading.Thread) -> None:
+        start(thread)
+        started.append(thread)
+        raise Interrupted
+
+    monkeypatch.setattr(threading.Thread, "start", start_and_raise)
+    with pytest.raises(Interrupted), message:
+        pass
+
+    [renewer] = started
+    wait_until(lambda: not renewer.is_alive())
 
 
 async def test_a_cancellation_costs_no_lease() -> None:

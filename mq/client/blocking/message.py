@@ -156,7 +156,13 @@ class Renewal:
     def start(self) -> None:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._renew, name="mq-renewal", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except BaseException:
+            # A signal handler has raised while this waited for the thread to begin. If that begins
+            # a block, the block will have no end.
+            self._stop.set()
+            raise
 
     def end(self) -> None:
         """Stop renewing. A renewal under way is waited for: if it were cut off, it might be done
