@@ -89,7 +89,7 @@ def finish(folder: QueueFolder, new: NewFile, capacity: int | None) -> Name | Un
         if capacity is not None and folder.index.size >= capacity:
             discard(folder, name)
             return Unpublished.FULL
-        return _give_final_name(folder, name)
+        return _give_final_name(folder, name, new.inode)
 
 
 def discard(folder: QueueFolder, name: Name) -> None:
@@ -101,7 +101,7 @@ def discard(folder: QueueFolder, name: Name) -> None:
     folder.changed(name, None)
 
 
-def _give_final_name(folder: QueueFolder, name: Name) -> Name | Unpublished:
+def _give_final_name(folder: QueueFolder, name: Name, inode: int) -> Name | Unpublished:
     while True:
         if name.time <= folder.index.newest:
             later = _rename_to_later(folder, name)
@@ -115,7 +115,9 @@ def _give_final_name(folder: QueueFolder, name: Name) -> Name | Unpublished:
             folder.turn.give(name.time)
             move(folder, name, ready)
         except FileNotFoundError:
-            return Unpublished.SWEPT
+            if inode_of(folder, ready) != inode:  # Otherwise a network has lost the reply.
+                return Unpublished.SWEPT
+            folder.changed(name, ready)
         except FileExistsError:
             folder.index.add(ready)
             continue

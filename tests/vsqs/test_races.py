@@ -8,11 +8,36 @@ from pathlib import Path
 
 import pytest
 
+from mq.disk.files import Files
 from tests.support.events import one_event_at_a_time
 from tests.support.faults import OldFiles, WatchedFiles
 from tests.support.vsqs import Clock, OpenQueue, names_in
 from vsqs.limits import NEW_SECONDS
 from vsqs.queue import QueueFullException
+
+# Publish
+
+
+class LosesAReply(Files):
+    """Makes the last rename of a publish, and answers what the same request gets when it is
+    repeated, as a network file system does."""
+
+    def rename(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
+        super().rename(source_fd, source, target_fd, target)
+        if source == f"{target}.new":
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
+
+
+def test_a_message_is_published_once_though_the_reply_to_its_rename_is_lost(
+    open_queue: OpenQueue, folder: Path
+) -> None:
+    queue = open_queue(files=LosesAReply(), capacity=2)
+
+    ids = [queue.publish(b"one"), queue.publish(b"two", timeout=0)]
+
+    assert names_in(folder) == ids
+    assert queue.size() == 2
+
 
 # Requeue
 
