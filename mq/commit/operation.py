@@ -23,6 +23,7 @@ of a queue that others hold (`Workspace.forget_queue`) yields Settled first.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Generator, Iterable, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
@@ -33,6 +34,7 @@ from mq.commit.barrier import Unsynced
 from mq.disk.calls import run_one
 from mq.disk.file_work import FileCalls
 from mq.errors import StoreUnavailable
+from mq.spool.disk_errors import NO_ROOM
 
 log = structlog.get_logger(__name__)
 
@@ -221,9 +223,18 @@ def client_error(error: BaseException) -> BaseException:
     return unavailable(error) if isinstance(error, OSError) else error
 
 
+_WAYS_OUT = {
+    **dict.fromkeys(NO_ROOM, "make room, then try again"),
+    errno.EACCES: "mqctl fsck names what is another user's or has the wrong mode",
+    errno.EPERM: "look for what chattr made immutable, or what is another user's",
+    errno.EROFS: "the file system is mounted read-only; the kernel's log may say why",
+}
+
+
 def unavailable(error: OSError) -> StoreUnavailable:
     """Return the error that a client gets for a file call that failed."""
-    return StoreUnavailable(f"the store cannot do this now: {error.strerror or error}; try again")
+    way_out = _WAYS_OUT.get(error.errno or 0, "try again")
+    return StoreUnavailable(f"the store cannot do this now: {error.strerror or error}; {way_out}")
 
 
 def _from_within(error: BaseException) -> BaseException:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 
 import pytest
 
 from mq.commit import group
 from mq.commit.memory import MemoryCommitter
-from mq.commit.operation import Submitted
+from mq.commit.operation import Submitted, unavailable
 from mq.errors import StoreUnavailable
 from mq.spool.spool import Spool
 from tests.support.commits import Bench, open_bench
@@ -165,3 +167,20 @@ async def test_in_memory_an_operation_needs_no_barrier(spool: Spool, files: Watc
             await committer.run(bench.put("1"))
 
         assert (bench.names(), files.syncs()) == (["1"], 0)
+
+
+@pytest.mark.parametrize(
+    ("code", "way_out"),
+    [
+        (errno.ENOSPC, "No space left on device; make room, then try again"),
+        (errno.EDQUOT, "Disk quota exceeded; make room, then try again"),
+        (errno.EACCES, "Permission denied; mqctl fsck names what is another user's"),
+        (errno.EPERM, "Operation not permitted; look for what chattr made immutable"),
+        (errno.EROFS, "Read-only file system; the file system is mounted read-only"),
+        (errno.EIO, "Input/output error; try again"),
+    ],
+)
+def test_an_error_that_trying_again_does_not_mend_names_what_does(code: int, way_out: str) -> None:
+    error = unavailable(OSError(code, os.strerror(code)))
+
+    assert f"the store cannot do this now: {way_out}" in str(error)
