@@ -12,8 +12,7 @@ from pathlib import Path
 
 from mq.errors import ExitCode, StartRefused
 from mq.lifecycle import FIXED_FOLDERS, Folder
-from mq.names import is_queue_name
-from mq.spool.root import PROBE_PREFIX
+from mq.spool.root import is_of_a_removal
 
 
 def require_removed(source: Path, names: Iterable[str]) -> None:
@@ -27,16 +26,10 @@ def require_removed(source: Path, names: Iterable[str]) -> None:
     has_any = False
     for name in names:
         has_any = True
-        if not _is_of_a_removal(name):
+        if not is_of_a_removal(name):
             raise _refusal(source, f"holds {name!r}, which is not a removed message")
     if not has_any and not is_named:
         raise _refusal(source, f"is not called {Folder.REMOVE}")
-
-
-def _is_of_a_removal(name: str) -> bool:
-    """Return whether a name has the form of a message's or of a folder's in `remove`."""
-    owner, colon, _ = name.partition(":")
-    return (bool(colon) and is_queue_name(owner)) or name.startswith(PROBE_PREFIX)
 
 
 def _refusal(source: Path, why: str) -> StartRefused:

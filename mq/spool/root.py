@@ -7,13 +7,14 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 
 from mq.disk.files import HIDDEN, Files
 from mq.errors import ExitCode, StartRefused
 from mq.lifecycle import FIXED_FOLDERS, Actor, Folder
+from mq.names import is_queue_name
 from mq.spool.disk_errors import NO_ROOM
 from mq.spool.file_system import FileSystem, measure_file_system
 from mq.spool.root_format import (
@@ -170,11 +171,33 @@ def _refuse_planted_links(root: Path) -> None:
             return
 
 
+def _refuse_other_files(root: Path) -> None:
+    """Refuse to make a root around a folder `remove` that has other files in it, as a home folder
+    may: the reaper of a root unlinks all that is there."""
+    if (root / FORMAT_FILE).exists():
+        return
+    with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+        for name in os.listdir(root / Folder.REMOVE):
+            if not is_of_a_removal(name):
+                raise StartRefused(
+                    ExitCode.FOLDERS,
+                    f"root {root}: it is not a root yet, and its folder {Folder.REMOVE} has "
+                    f"{name!r} in it, which the reaper would unlink; choose an empty folder",
+                )
+
+
+def is_of_a_removal(name: str) -> bool:
+    """Return whether a name has the form of a message's or of a folder's in `remove`."""
+    owner, colon, _ = name.partition(":")
+    return (bool(colon) and is_queue_name(owner)) or name.startswith(PROBE_PREFIX)
+
+
 def _make_tree(root: Path, mode: int, files: Files) -> None:
     for folder in reversed([parent for parent in root.parents if not parent.exists()]):
         _make_folder(files, folder, 0o755)
     _make_folder(files, root, mode)
     _refuse_foreign_owner(root, root)
+    _refuse_other_files(root)
     for name in FIXED_FOLDERS:
         _make_folder(files, root / name, mode)
         _refuse_foreign_owner(root, root / name)

@@ -11,8 +11,11 @@ import pytest
 from mq.config import ReaperConfig
 from mq.disk.files import Files
 from mq.errors import ExitCode, StartRefused
+from mq.spool.root import PROBE_PREFIX, open_root
+from mq.spool.root_format import FORMAT_FILE
 from mq_reaper.reaper import Reaper
 from tests.support.messages import write_message
+from tests.support.refusals import start
 
 
 def reaped(folder: Path) -> int:
@@ -61,3 +64,26 @@ def test_remove_alone_is_reaped_wherever_it_is_mounted(tmp_path: Path) -> None:
 
     assert reaped(folder) == 5
     assert reaped(tmp_path / "remove") == 0
+
+
+def test_a_server_makes_no_root_around_what_its_reaper_would_unlink(tmp_path: Path) -> None:
+    """A home folder may have a folder of that name."""
+    (tmp_path / "remove").mkdir()
+    (tmp_path / "remove" / "list.txt").write_text("mine")
+
+    refusal = start("mq", f"--root={tmp_path}", "--port=0")
+
+    assert refusal.exit_code == ExitCode.FOLDERS
+    assert "its folder remove has 'list.txt' in it, which the reaper would unlink" in refusal.line
+    assert [each.name for each in tmp_path.iterdir()] == ["remove"]
+
+
+def test_a_root_that_has_lost_its_format_is_made_one_again(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    (root / "remove").mkdir(parents=True)
+    for name in ("orders:1", "orders:.purged", f"{PROBE_PREFIX}1-2"):
+        (root / "remove" / name).touch()
+
+    open_root(root, 0o700, Files())[0].close()
+
+    assert (root / FORMAT_FILE).exists()
