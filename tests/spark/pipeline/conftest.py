@@ -24,6 +24,12 @@ def scene(
 
 
 @pytest.fixture
+def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An archive hardly waits for one that fills its lake."""
+    monkeypatch.setattr("pyspark_mq.pipeline.lake.lake._LOCK_SECONDS", 0.1)
+
+
+@pytest.fixture
 def make_lake(spark: Any, tmp_path: Path) -> Callable[[], Lake]:
     """`make_lake()` is what a new process has of the same lake."""
     checkpoint = tmp_path / "lake/_checkpoint"

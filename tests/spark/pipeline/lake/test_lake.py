@@ -168,6 +168,7 @@ def test_a_file_that_a_person_has_set_aside_stays_and_is_not_read(
     assert kept.exists()
 
 
+@pytest.mark.usefixtures("no_patience")
 def test_only_one_archive_at_a_time_fills_a_lake(make_lake: Callable[[], Lake]) -> None:
     with make_lake().held():
         second = make_lake().held()
@@ -181,6 +182,7 @@ def test_only_one_archive_at_a_time_fills_a_lake(make_lake: Callable[[], Lake]) 
         pass
 
 
+@pytest.mark.usefixtures("no_patience")
 def test_a_lake_behind_a_link_is_the_one_that_the_link_leads_to(
     spark: Any, make_lake: Callable[[], Lake], tmp_path: Path
 ) -> None:

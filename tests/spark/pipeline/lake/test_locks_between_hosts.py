@@ -24,6 +24,7 @@ def hosts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Files, "lock_shared", lambda *_: True)
 
 
+@pytest.mark.usefixtures("no_patience")
 def test_an_archive_of_another_host_removes_nothing_of_what_is_being_written(
     spark: Any, make_lake: Callable[[], Lake], monkeypatch: pytest.MonkeyPatch
 ) -> None:
