@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from mq.config import MAX_SPARK_MESSAGE_BYTES
+from mq.disk.files import Files
 from mq.errors import ClaimError, QueueNotFound
 from mq.spool.message.seal import SEAL_ATTRIBUTE
 from pyspark_mq.reading.driver import SIDE_BY_SIDE_FROM, Driver
 from tests.support.lone_root import Root
+from tests.support.redelivery import redeliver
 
 
 def sealed_bodies(root: Root, batch: int) -> list[bytes]:
@@ -221,7 +223,8 @@ def test_a_batch_that_outlasts_every_visibility_timeout_comes_to_nobody_else(
     """A claim has no lease that could run out; over HTTP the message is unknown."""
     [one] = lone_root.put("orders", b"one")
     start_driver().next_batch(0, None, None)
-    server = start_server("--visibility=0.05", root=lone_root.path)
+    server = start_server(root=lone_root.path)
+    redeliver(lone_root.path, files=Files())
 
     url = f"{server.url}/orders/messages"
     assert urllib.request.urlopen(url).status == 204
