@@ -13,7 +13,8 @@ from tests.support.processes import wait_until
 
 
 class ProcessTree:
-    """A command and what it starts, in a session of its own. Its output is appended to `log`."""
+    """A command and what it starts, in a session of its own. Its output is appended to `log`, and a
+    JVM that is killed leaves its temporary files in `folder`."""
 
     def __init__(
         self, command: Sequence[str], folder: Path, log: Path, environment: dict[str, str]
@@ -22,7 +23,7 @@ class ProcessTree:
         with log.open("ab") as output:
             self.popen = subprocess.Popen(
                 command, stdout=output, stderr=output, cwd=folder, start_new_session=True,
-                env=os.environ | environment,
+                env=os.environ | {"JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={folder}"} | environment,
             )  # fmt: skip
 
     def wait(self) -> int:
