@@ -16,7 +16,7 @@ from aiohttp.web_protocol import _ErrInfo
 from mq.web.answers import OUR_HEADERS
 from mq.web.connections.framing import Framing, are_heavy, blame, is_simple
 from mq.web.connections.head_timer import HeadTimer
-from mq.web.connections.last_chunks import new_parser
+from mq.web.connections.parsers import new_parser
 from mq.web.connections.unread import Unread, unread_bytes
 from mq.web.problems import (
     BAD_HTTP,

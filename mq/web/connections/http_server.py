@@ -17,6 +17,7 @@ from mq.errors import InvalidRequest, StoreUnavailable
 from mq.web.answers import OUR_HEADERS, HttpHandler, Response
 from mq.web.connections.connection import Connection, Limits
 from mq.web.connections.framing import MAX_HEADERS, body_may_not_come, refuse_framing
+from mq.web.connections.parsers import bound_waiting
 from mq.web.connections.quick_connection import QuickConnection, QuickHandler
 from mq.web.problems import BAD_HTTP, PROBLEMS, error_response, problem_response, raw_answer
 
@@ -105,7 +106,7 @@ class HttpServer(web.Server):
     # Accepting
 
     def __call__(self) -> web.RequestHandler:
-        return QuickConnection(
+        connection = QuickConnection(
             self,
             loop=self._event_loop,
             limits=self._limits,
@@ -117,6 +118,8 @@ class HttpServer(web.Server):
             max_headers=MAX_HEADERS,
             max_field_size=MAX_HEAD_BYTES,
         )
+        bound_waiting(connection)
+        return connection
 
     def admitted(self) -> Connection:
         """Return a connection that `admit` has counted already."""

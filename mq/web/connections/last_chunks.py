@@ -11,8 +11,8 @@ import re
 from collections.abc import Sequence
 from enum import Enum, auto
 
-from aiohttp import hdrs, web
-from aiohttp.http_parser import HttpRequestParser, RawRequestMessage
+from aiohttp import hdrs
+from aiohttp.http_parser import RawRequestMessage
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 
 _LINE_END = b"\r\n"
@@ -142,18 +142,3 @@ class LastChunks:
             self._came = self._came.lstrip(_LINE_END)
             if self._body is None and len(self._came) > len(_END):
                 self._came = self._came[:1] + self._came[1 - len(_END) :]
-
-
-def new_parser(connection: web.RequestHandler) -> HttpRequestParser:
-    """Return a parser like the one that a connection begins with."""
-    return HttpRequestParser(
-        connection,
-        connection._loop,
-        connection._read_bufsize,
-        max_line_size=connection.max_line_size,
-        max_field_size=connection.max_field_size,
-        max_headers=connection.max_headers,
-        payload_exception=web.RequestPayloadError,
-        auto_decompress=False,
-        max_msg_queue_size=connection._max_msg_queue_size,
-    )

@@ -22,8 +22,8 @@ from aiohttp.web_protocol import _ErrInfo
 from mq.web.answers import Answer
 from mq.web.connections.connection import Connection
 from mq.web.connections.framing import are_heavy
-from mq.web.connections.last_chunks import new_parser
 from mq.web.connections.lingering import linger
+from mq.web.connections.parsers import new_parser
 from mq.web.connections.strangers import Doorkeeper, keep_only_refused
 from mq.web.connections.unread import poll_for_end, unread_bytes
 

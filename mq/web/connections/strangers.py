@@ -1,7 +1,7 @@
 """Clients of which it is not known who they are.
 
 Until a connection has brought a known token or signature, a refusal is its last answer. A client
-that reads no answer could otherwise have the server read ahead of its answers, which takes two MiB,
+that reads no answer could otherwise have the server read ahead of its answers, which takes a MiB,
 on each of as many connections as it likes.
 """
 
