@@ -151,3 +151,21 @@ def test_a_content_type_over_the_limit_is_refused(wire: Wire, queue: str) -> Non
     answer = wire.request("POST", f"/{queue}/messages", b"", content_type="x" * 256)
 
     assert_problem(answer, 400, "invalid-request")
+
+
+def test_a_limit_holds_for_what_comes_before_a_request_for_another_protocol(wire: Wire) -> None:
+    upgrade = request_bytes("GET", "/limits", connection="Upgrade", upgrade="h2c")
+
+    wire.send(with_header_of(4100) + upgrade)
+
+    assert_problem(wire.answer(), 400, "bad-http", "header X has more than 4096 bytes")
+    assert wire.is_closed()
+
+
+def test_what_comes_behind_a_request_for_another_protocol_is_over_no_limit(wire: Wire) -> None:
+    upgrade = request_bytes("PUT", "/limits", connection="Upgrade", upgrade="h2c")
+
+    wire.send(upgrade + with_header_of(4000) * 10)
+
+    assert wire.answer().status in (200, 201)
+    assert wire.is_closed()

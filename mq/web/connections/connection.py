@@ -121,6 +121,7 @@ class Connection(web.RequestHandler):
             messages.pop()
             self._refuse(broken.exc, data)
         elif framing.may_have_lost:
+            self._count_framing(data, position, number)
             self._take_no_more()
         elif number != 1 or not (was_plain and is_simple(data, cast(Any, messages[-1]))):
             self._count_framing(data, position, number)
@@ -181,7 +182,8 @@ class Connection(web.RequestHandler):
             waiter.set_result(None)
 
     def _count_framing(self, data: bytes, position: int, number: int) -> None:
-        framing, is_held_back = self._framing, self._is_held_back
+        framing = self._framing
+        is_held_back = self._is_held_back or framing.may_have_lost
         came: Any = [self._messages[-place] for place in range(number, 0, -1)]
         wrong = framing.count(data, position, came, is_held_back)
         taken = 0 if wrong else framing.last_chunks.count_clean(data, came, is_held_back)
@@ -208,8 +210,7 @@ class Connection(web.RequestHandler):
         """Give up a connection after the answer that is due, because what follows cannot be told or
         is not HTTP. Nothing more is looked at. The body under way ends here: its handler would wait
         for the rest for ever."""
-        self._is_broken = True
-        self._message_tail = b""
+        self._is_broken, self._message_tail = True, b""
         body = self._framing.body
         if body is not None and not body.is_eof():
             self._framing.break_body(reason)
@@ -266,8 +267,7 @@ class Connection(web.RequestHandler):
     @property
     def expects_request(self) -> bool:
         """Whether a request is about to be handled: the first one, one whose head has begun to
-        come, one that was parsed and whose handler has not run yet, or one that lies in the socket.
-        """
+        come, one that was parsed and whose handler has not run yet, or one in the socket."""
         if self._request_count == 0 or self._head_timer.has_begun or not self._is_idle:
             return True
         return self.own_transport is not None and unread_bytes(self.own_transport) > 0

@@ -120,6 +120,25 @@ def test_a_body_that_looks_like_the_end_of_one_hides_no_trailer(server: Server, 
     assert "x-meta-a" not in wire.receive(queue).headers
 
 
+@pytest.mark.parametrize("protocol", ["h2c", "websocket"])
+def test_nor_is_one_of_a_request_before_one_for_another_protocol(
+    server: Server, connect: Callable[[Server], Wire], protocol: str
+) -> None:
+    wire, witness = connect(server), connect(server)
+    queue, other = make_queue(wire), make_queue(wire)
+    upgrade = request_bytes("GET", f"/{queue}", connection="Upgrade", upgrade=protocol)
+
+    wire.send(
+        publish_with(queue, 5, "X-Meta-Sum: 1"),
+        request_bytes("POST", f"/{other}/messages", b"next"),
+        upgrade,
+    )
+
+    assert wire.answer().status == 201
+    assert wire.is_closed()
+    assert witness.count(other) == (0, 0)
+
+
 def test_a_body_that_looks_like_the_end_of_one_ends_no_connection(wire: Wire) -> None:
     queue = make_queue(wire)
     head = f"POST /{queue}/messages HTTP/1.1\r\nHost: mq\r\nTransfer-Encoding: chunked\r\n\r\n"
