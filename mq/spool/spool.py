@@ -263,6 +263,13 @@ class Spool:
         NotADirectoryError."""
         return list_names(self.files, self.fd(folder), name)
 
+    def make_folders(self, folder: Folder, *names: str) -> None:
+        """Make each of these folders inside `folder`, unless it exists. Raises FileNotFoundError,
+        OSError."""
+        for name in names:
+            with suppress(FileExistsError):
+                self.files.make_folder(self.fd(folder), name, self.mode)
+
     def rename_within(self, folder: Folder, source_name: str, target_name: str) -> None:
         """Give another name to something that stays in its folder: a set, to seal it or to fence
         its owner off; the folder of a deleted queue, for the reaper; a removed message.

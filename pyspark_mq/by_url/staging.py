@@ -85,10 +85,7 @@ def open_staging(root: Path, files: Files | None = None) -> Spool:
 
 
 def make_staged_queue(spool: Spool, queue: QueueName) -> None:
-    try:
-        spool.files.make_folder(spool.fd(Folder.QUEUES), queue, spool.mode)
-    except FileExistsError:
-        pass
+    spool.make_folders(Folder.QUEUES, queue)
 
 
 def reap_staged(spool: Spool) -> None:

@@ -43,10 +43,7 @@ def open_part(spool: Spool, queue: QueueName) -> OpenPart:
     """Make a part and take its lock. Raises OSError."""
     folder = queue + PURGED_SUFFIX
     for tried in range(_TRIES):
-        try:
-            spool.files.make_folder(spool.fd(Folder.REMOVE), folder, spool.mode)
-        except FileExistsError:
-            pass
+        spool.make_folders(Folder.REMOVE, folder)
         try:
             number = _next_number(spool.names_below(Folder.REMOVE, folder))
             name = f"{folder}/{number + tried}{OPEN_SUFFIX}"

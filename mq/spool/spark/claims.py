@@ -23,7 +23,6 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Iterable
-from contextlib import suppress
 
 from mq.disk.files import HIDDEN
 from mq.errors import ClaimError
@@ -74,9 +73,8 @@ class Group:
         """Make the group where it is missing, whole or not at all."""
         if self.exists():
             return
-        self._make_folder(CLAIMS)
         half_made = f"{CLAIMS}/{HIDDEN}{self.name}.{uuid.uuid4()}"
-        self._make_folder(half_made)
+        self._spool.make_folders(Folder.SPARK, CLAIMS, half_made)
         markers = Markers(self._spool, half_made)
         for kind, value in (("query", f"{NOBODY}.0"), ("driver", NOBODY), ("floor", "0")):
             markers.make(kind, value)
@@ -84,10 +82,6 @@ class Group:
             self._spool.rename_within(Folder.SPARK, half_made, self._path)
         except FileExistsError:
             give_up_set(self._spool, Folder.SPARK, half_made, self.name)
-
-    def _make_folder(self, name: str) -> None:
-        with suppress(FileExistsError):
-            self._spool.files.make_folder(self._spool.fd(Folder.SPARK), name, self._spool.mode)
 
     # Who
 
@@ -199,8 +193,7 @@ class Group:
             self._spool.files.close(fd)
             # The folder exists by now, so a later driver finds it and renames it.
             self.require_driver()
-            for part in range(parts):
-                self._make_folder(f"{path}/{part}")
+            self._spool.make_folders(Folder.SPARK, *(f"{path}/{part}" for part in range(parts)))
         except FileNotFoundError:
             raise self._fenced() from None
         except ClaimError:

@@ -20,7 +20,7 @@ from mq.lifecycle import Folder
 from mq.spool.message.held import Lost
 from mq.spool.sets import OPEN_SUFFIX, hold_set
 from mq.spool.spark.marker_files import parse_number
-from mq.spool.spark.staging import STAGE, make_folders
+from mq.spool.spark.staging import STAGE
 from mq.spool.spool import Spool
 
 TXN = "txn"
@@ -52,13 +52,13 @@ def job_held(spool: Spool, job: str, patience_seconds: float) -> Iterator[bool]:
     """Hold the job's lock. Yields False if another process still has it after that time."""
     path = f"{TXN}/{job}"
     deadline = time.monotonic() + patience_seconds
-    make_folders(spool, TXN, path)
+    spool.make_folders(Folder.SPARK, TXN, path)
     while isinstance(lock := hold_set(spool, Folder.SPARK, path), Lost):
         if lock is Lost.FOREIGN:
             raise ClaimError(f"{spool.root}/{Folder.SPARK}/{path} is not a folder: move it away")
         if lock is Lost.GONE:
             # It is a job of one batch, and done.
-            make_folders(spool, TXN, path)
+            spool.make_folders(Folder.SPARK, TXN, path)
         elif time.monotonic() >= deadline:
             yield False
             return

@@ -18,7 +18,6 @@ from mq.errors import ClaimError
 from mq.lifecycle import Folder
 from mq.spool.sets import give_up_set
 from mq.spool.spark.marker_files import parse_number
-from mq.spool.spark.staging import make_folders
 from mq.spool.spool import Spool
 
 ARCHIVE = "archive"
@@ -82,6 +81,6 @@ def put_away(spool: Spool, path: str, batch: int, archives: bool) -> None:
             # It belongs to an earlier group of that name, which counted from 1 too.
             give_up_set(spool, Folder.SPARK, source, group)
         return
-    make_folders(spool, ARCHIVE, f"{ARCHIVE}/{group}")
+    spool.make_folders(Folder.SPARK, ARCHIVE, f"{ARCHIVE}/{group}")
     # An earlier group of that name may have kept a batch of that number.
     spool.move_aside(Folder.SPARK, source, Folder.SPARK, f"{ARCHIVE}/{group}/{batch}")

@@ -53,15 +53,6 @@ class StagedMessage:
     properties: Properties = field(default_factory=dict)
 
 
-def make_folders(spool: Spool, *names: str) -> None:
-    """Make each of these folders below `spark`, unless it exists."""
-    for name in names:
-        try:
-            spool.files.make_folder(spool.fd(Folder.SPARK), name, spool.mode)
-        except FileExistsError:
-            pass
-
-
 class Attempt:
     """An open set of one attempt of a task. Each attempt has a set of its own, even of the same
     task."""
@@ -80,7 +71,7 @@ class Attempt:
         the job away may remove them while they are empty: then they are made again."""
         for left in reversed(range(_TRIES)):
             try:
-                make_folders(self._spool, *above)
+                self._spool.make_folders(Folder.SPARK, *above)
                 lock = make_set(self._spool, Folder.SPARK, self._path)
             except FileNotFoundError:
                 if not left:
