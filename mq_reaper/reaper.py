@@ -34,6 +34,7 @@ from mq.spool.message.in_use import NOT_LOCKED, try_locks
 from mq.spool.moves import Moves, OpenFolder
 from mq.spool.queue.purged import PURGED_SUFFIX
 from mq.spool.queue.queues import DELETING_SUFFIX
+from mq.spool.removed_folders import is_removed_folder
 from mq.spool.root import folder_of_root, open_without_root
 from mq.spool.sets import OPEN_SUFFIX
 from mq.spool.trouble import require_at
@@ -163,9 +164,11 @@ class Reaper:
                 self._pass.kept += 1
             elif not stat.S_ISDIR(status.st_mode):
                 yield name
-            elif ":." in name and not name.endswith(DELETING_SUFFIX):
+            elif name.endswith(DELETING_SUFFIX):
+                pass  # Its deletion is under way.
+            elif is_removed_folder(name):
                 folders.append(name)
-            elif not name.endswith(DELETING_SUFFIX):
+            else:
                 self._report(name, "not the folder of a deleted queue")
 
     def _deadline_of(self, name: str) -> int:

@@ -35,10 +35,8 @@ from mq.spool.message.burial import DEAD_ATTRIBUTE, Burial, burial_in
 from mq.spool.queue.purged import parts_of
 from mq.spool.queue.queues import DELETING_SUFFIX, unfinished_deletions
 from mq.spool.queue.settings_file import SETTINGS_FILE
+from mq.spool.removed_folders import is_removed_folder
 from mq.spool.spool import Spool
-
-_DELETED = ":."
-"""The name of a deleted queue's folder contains this, as the reaper reads it."""
 
 
 class Walk:
@@ -132,7 +130,7 @@ class Walk:
         folder must be that of a deleted queue."""
         if not stat.S_ISDIR(status.st_mode):
             yield from self._second_names(place, place.name)
-        elif _DELETED not in place.name:
+        elif not is_removed_folder(place.name):
             yield Foreign(self._spool, place, status.st_ino, "not the folder of a deleted queue")
         else:
             yield WrongMode(self._spool, place, FOLDER_NEEDS, self._owner)

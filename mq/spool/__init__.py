@@ -7,7 +7,8 @@
                         the table before each move; `watch` hears of changes
     a message           `message`: its lock, and what its file says; `finder` finds it by its id
     a queue             `queue`: made, deleted, looked into, emptied; its settings
-    sets of messages    `sets`, which `rolling` brings to their places; `batch_names` in `new`
+    sets of messages    `sets`, which `rolling` brings to their places; `batch_names` in `new`;
+                        `removed_folders` in `remove`
     between places      `redelivery` and, after a crash, `sweep`; `leftovers` of one queue
     errors              `disk_errors`: whether one concerns a message, a queue, or all
 

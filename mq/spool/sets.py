@@ -26,7 +26,6 @@ another process has renamed, to fence its owner off, takes no more members.
 from __future__ import annotations
 
 import stat
-import uuid
 
 from mq.disk.files import HIDDEN
 from mq.lifecycle import Folder
@@ -102,14 +101,6 @@ def remove_empty_set(spool: Spool, folder: Folder, name: str) -> None:
     except OSError:
         # A person put a file into it, or it is gone already.
         pass
-
-
-def give_up_set(spool: Spool, folder: Folder, name: str, removed: str) -> bool:
-    """Hand a set with everything in it to the reaper, by one rename to `remove/REMOVED:.UUID`.
-
-    `removed` is a queue's name or begins like one. Returns False if the set is gone.
-    """
-    return spool.move(folder, name, Folder.REMOVE, f"{removed}:.{uuid.uuid4()}")
 
 
 def _is_folder(spool: Spool, folder: Folder, name: str) -> bool:

@@ -271,11 +271,8 @@ class Spool:
                 self.files.make_folder(self.fd(folder), name, self.mode)
 
     def rename_within(self, folder: Folder, source_name: str, target_name: str) -> None:
-        """Give another name to something that stays in its folder: a set, to seal it or to fence
-        its owner off; the folder of a deleted queue, for the reaper; a removed message.
-
-        Raises FileExistsError, FileNotFoundError, MoveRefused.
-        """
+        """Give another name to something that stays in its folder. Raises FileExistsError,
+        FileNotFoundError, MoveRefused."""
         opened = self.opened(folder)
         self.moves.rename(opened, source_name, opened, target_name)
 

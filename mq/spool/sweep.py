@@ -29,8 +29,9 @@ from mq.spool.message.seal import is_stamped_ahead
 from mq.spool.message.second_names import finish_move
 from mq.spool.queue.purged import close_abandoned
 from mq.spool.queue.queues import DELETING_SUFFIX, finish_deletion, unfinished_deletions
+from mq.spool.removed_folders import leave_to_reaper
 from mq.spool.rolling import by_stamp, roll_forward
-from mq.spool.sets import give_up_set, hold_set, members
+from mq.spool.sets import hold_set, members
 from mq.spool.spark.transactions import sweep_transactions
 from mq.spool.spool import Spool
 from mq.spool.trouble import find_moved_folder
@@ -234,7 +235,7 @@ class Sweeper:
                 return _NOTHING
             try:
                 if name == batch.open:
-                    given_up = give_up_set(self._spool, Folder.NEW, name, batch.removed)
+                    given_up = leave_to_reaper(self._spool, Folder.NEW, name, batch.removed)
                     return Swept(sets=int(given_up))
                 return self._roll_forward(name)
             finally:

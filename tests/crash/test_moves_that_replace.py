@@ -48,7 +48,6 @@ CANNOT_REPLACE = {
     name_of(prepared.PreparedQueue._move): A_FOLDER,
     name_of(prepared.PreparedQueue.close): "the name is that of a new UUID",
     name_of(queues._put_away_members): "hands on to `move_aside`, as `remove` does",
-    name_of(queues._put_away_purged): A_FOLDER,
     name_of(queues.begin_deletion): A_FOLDER,
     name_of(queues.finish_deletion): "the name is that of a new UUID",
     name_of(fresh_copy.FreshCopy.write): "the name has 64 random bits",

@@ -13,11 +13,11 @@ from mq.config import ReaperConfig
 from mq.lifecycle import Folder
 from mq.names import QueueName
 from mq.spool.queue.queues import begin_deletion, finish_deletion
-from mq.spool.sets import give_up_set, hold_set, make_set, members
+from mq.spool.sets import hold_set, make_set, members
 from mq.spool.spool import Spool
 from mq.spool.sweep import Sweeper, Swept
 from mq_reaper.reaper import Reaper
-from tests.support.faults import CHANGES, MortalFiles, WatchedFiles
+from tests.support.faults import MortalFiles, WatchedFiles
 from tests.support.fsck import Fsck
 from tests.support.messages import names_in, seal_of, stamp, write_message, write_set
 
@@ -190,16 +190,6 @@ def test_deleting_a_queue_takes_its_batches_along(spool: Spool, name: str) -> No
     assert os.listdir(spool.root / "new") == [".orders2:1.open"]
     assert len(names_in(spool.root / "remove")) == 2
     assert not (spool.root / "new" / OPEN).exists()
-
-
-def test_a_set_that_is_given_up_is_one_rename(spool: Spool, files: WatchedFiles) -> None:
-    write_set(spool.root / "new" / OPEN, "1", "2")
-    files.calls.clear()
-
-    assert give_up_set(spool, Folder.NEW, OPEN, "orders")
-
-    assert sum(files.calls[name] for name in CHANGES - {"link", "unlink", "replace"}) == 1
-    assert not give_up_set(spool, Folder.NEW, OPEN, "orders")
 
 
 def test_fsck_finishes_what_a_batch_left(spool: Spool, orders: Path) -> None:

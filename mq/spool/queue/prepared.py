@@ -19,7 +19,8 @@ from mq.spool.message.held import NO_FD, Lost
 from mq.spool.queue.queue_settings import QueueSettings
 from mq.spool.queue.queues import Made, mode_of_queues, name_queue
 from mq.spool.queue.settings_file import SETTINGS_FILE, synced_settings
-from mq.spool.sets import give_up_set, hold_set
+from mq.spool.removed_folders import leave_to_reaper
+from mq.spool.sets import hold_set
 from mq.spool.spool import Spool
 
 
@@ -63,7 +64,7 @@ class PreparedQueue:
         does that."""
         if self._fd != NO_FD:
             with suppress(OSError):
-                give_up_set(self._spool, Folder.NEW, self._name, self._queue)
+                leave_to_reaper(self._spool, Folder.NEW, self._name, self._queue)
             self._let_go()
 
     def _let_go(self) -> None:

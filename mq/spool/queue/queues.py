@@ -29,6 +29,7 @@ from mq.names import QueueName, parse_queue_name
 from mq.spool.batch_names import is_for_several
 from mq.spool.moves import OpenFolder
 from mq.spool.queue.purged import PURGED_SUFFIX
+from mq.spool.removed_folders import leave_to_reaper
 from mq.spool.sets import OPEN_SUFFIX, remove_empty_set
 from mq.spool.spool import Spool
 
@@ -115,7 +116,7 @@ def finish_deletion(spool: Spool, queue: QueueName) -> None:
                 return
             if not has_queue(spool.files, spool.fd(Folder.QUEUES), queue):
                 _put_away_messages(spool, queue, fd)
-            spool.rename_within(Folder.REMOVE, deleting, f"{queue}:.{uuid.uuid4()}")
+            leave_to_reaper(spool, Folder.REMOVE, deleting, queue)
     except FileNotFoundError:
         return
 
@@ -141,11 +142,12 @@ def _put_away(spool: Spool, queue: QueueName, deleting_fd: int, folder: Folder, 
         if is_of_queue:
             spool.move_aside(folder, name, Folder.REMOVE, name)
         elif name.startswith(f"{HIDDEN}{queue}:"):
-            spool.move(folder, name, Folder.REMOVE, f"{queue}:.{uuid.uuid4()}")
+            leave_to_reaper(spool, folder, name, queue)
         elif folder is Folder.NEW and is_for_several(name) and not name.endswith(OPEN_SUFFIX):
             _put_away_members(spool, queue, name)
     elif name == queue + PURGED_SUFFIX:
-        _put_away_purged(spool, queue)
+        # No id among the purged messages is found again.
+        leave_to_reaper(spool, folder, name, queue)
     elif is_of_queue and not name.startswith(f"{queue}:{HIDDEN}"):
         _move_into(spool, deleting_fd, name)
 
@@ -169,13 +171,6 @@ def _move_into(spool: Spool, deleting_fd: int, name: str) -> None:
             spool.moves.rename(remove, name, deleting, name)
         except FileExistsError:
             spool.moves.rename(remove, name, deleting, f"{HIDDEN}{uuid.uuid4()}")
-
-
-def _put_away_purged(spool: Spool, queue: QueueName) -> None:
-    """Put the purged messages away too, so that no id among them is found again."""
-    with suppress(FileNotFoundError):
-        name = queue + PURGED_SUFFIX
-        spool.rename_within(Folder.REMOVE, name, f"{queue}:{HIDDEN}{uuid.uuid4()}")
 
 
 def unfinished_deletions(spool: Spool) -> list[QueueName]:

@@ -29,8 +29,9 @@ from mq.errors import ClaimError
 from mq.lifecycle import Folder
 from mq.names import parse_file_name
 from mq.spool.message.held import Lost
+from mq.spool.removed_folders import leave_to_reaper
 from mq.spool.rolling import to_queue
-from mq.spool.sets import give_up_set, make_set, remove_empty_set
+from mq.spool.sets import make_set, remove_empty_set
 from mq.spool.spark.claiming import Claim
 from mq.spool.spark.group_owner import NOBODY, Owner
 from mq.spool.spark.letting_go import let_go, unsynced_error, unsynced_in, unsynced_name
@@ -81,7 +82,7 @@ class Group:
         try:
             self._spool.rename_within(Folder.SPARK, half_made, self._path)
         except FileExistsError:
-            give_up_set(self._spool, Folder.SPARK, half_made, self.name)
+            leave_to_reaper(self._spool, Folder.SPARK, half_made, self.name)
 
     # Who
 

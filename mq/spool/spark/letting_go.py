@@ -16,7 +16,7 @@ from contextlib import suppress
 
 from mq.errors import ClaimError
 from mq.lifecycle import Folder
-from mq.spool.sets import give_up_set
+from mq.spool.removed_folders import leave_to_reaper
 from mq.spool.spark.marker_files import parse_number
 from mq.spool.spool import Spool
 
@@ -79,7 +79,7 @@ def put_away(spool: Spool, path: str, batch: int, archives: bool) -> None:
             spool.move(Folder.SPARK, source, Folder.REMOVE, name_in_remove(group, batch))
         except FileExistsError:
             # It belongs to an earlier group of that name, which counted from 1 too.
-            give_up_set(spool, Folder.SPARK, source, group)
+            leave_to_reaper(spool, Folder.SPARK, source, group)
         return
     spool.make_folders(Folder.SPARK, ARCHIVE, f"{ARCHIVE}/{group}")
     # An earlier group of that name may have kept a batch of that number.

@@ -24,7 +24,8 @@ from mq.spool.message.seal import round_up, sealing
 from mq.spool.message.trailer import pack_trailer, sealed
 from mq.spool.queue.queue_birth import queue_made_ns
 from mq.spool.queue.queues import has_queue
-from mq.spool.sets import OPEN_SUFFIX, give_up_set, make_set, seal_set
+from mq.spool.removed_folders import leave_to_reaper
+from mq.spool.sets import OPEN_SUFFIX, make_set, seal_set
 from mq.spool.spool import Spool
 
 STAGE = "stage"
@@ -160,5 +161,5 @@ class Attempt:
         self._spool.files.close(self._lock)
 
     def give_up(self) -> None:
-        give_up_set(self._spool, Folder.SPARK, self._path, GIVEN_UP)
+        leave_to_reaper(self._spool, Folder.SPARK, self._path, GIVEN_UP)
         self._spool.files.close(self._lock)

@@ -31,8 +31,9 @@ from mq.disk.files import HIDDEN
 from mq.errors import ClaimError, MQError, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.spool.message.held import Lost
+from mq.spool.removed_folders import leave_to_reaper
 from mq.spool.rolling import by_stamp
-from mq.spool.sets import give_up_set, hold_set, remove_empty_set
+from mq.spool.sets import hold_set, remove_empty_set
 from mq.spool.spark.jobs import (
     TXN,
     below,
@@ -131,7 +132,7 @@ def give_up_attempts(spool: Spool, job: str, batch: int, attempts: list[str]) ->
         won = winners_if_last(spool, job, batch)
         for name in attempts:
             if name not in won:
-                give_up_set(spool, Folder.SPARK, f"{STAGE}/{job}/{batch}/{name}", GIVEN_UP)
+                leave_to_reaper(spool, Folder.SPARK, f"{STAGE}/{job}/{batch}/{name}", GIVEN_UP)
         remove_batch(spool, job, batch)
         remove_job(spool, job)
 
@@ -217,7 +218,7 @@ def give_up_batch(spool: Spool, job: str, batch: int) -> None:
     """Hand to the reaper what a batch has staged and what cannot win any more."""
     path = f"{STAGE}/{job}/{batch}"
     for name in below(spool, path):
-        give_up_set(spool, Folder.SPARK, f"{path}/{name}", GIVEN_UP)
+        leave_to_reaper(spool, Folder.SPARK, f"{path}/{name}", GIVEN_UP)
     remove_batch(spool, job, batch)
 
 
@@ -274,7 +275,7 @@ def _sweep_batch(spool: Spool, job: str, batch: int) -> int:
         if lock is Lost.BUSY:
             # Its task is at work.
             continue
-        give_up_set(spool, Folder.SPARK, f"{path}/{name}", GIVEN_UP)
+        leave_to_reaper(spool, Folder.SPARK, f"{path}/{name}", GIVEN_UP)
         if not isinstance(lock, Lost):
             spool.files.close(lock)
     remove_batch(spool, job, batch)

@@ -16,8 +16,9 @@ from mq.spool.locks import lock_names
 from mq.spool.message.held import NO_FD, Lost
 from mq.spool.moves import OpenFolder
 from mq.spool.open_queues import OpenQueue
+from mq.spool.removed_folders import leave_to_reaper
 from mq.spool.rolling import Rolled, by_stamp, roll_forward
-from mq.spool.sets import give_up_set, make_set, remove_empty_set
+from mq.spool.sets import make_set, remove_empty_set
 from mq.spool.spool import Spool
 from mq.store.publishing.parts import BatchPart
 from mq.store.shared_state import Workspace, no_queue
@@ -173,7 +174,7 @@ class Batch:
             try:
                 self._require_any_queue()
             except MQError:
-                give_up_set(spool, Folder.NEW, name, self.name.removed)
+                leave_to_reaper(spool, Folder.NEW, name, self.name.removed)
                 raise
             log.error("delivery failed", name=name, left=len(rolled.left), why=str(rolled.left))
         return rolled
@@ -190,7 +191,7 @@ class Batch:
             if not self.is_sealed:
                 remove_empty_set(self._spool, Folder.NEW, self.name.open)
                 with suppress(OSError):
-                    give_up_set(self._spool, Folder.NEW, self.name.open, self.name.removed)
+                    leave_to_reaper(self._spool, Folder.NEW, self.name.open, self.name.removed)
             self._spool.files.close(self._fd)
         if self._ids_fd != NO_FD:
             self._spool.files.close(self._ids_fd)

@@ -20,7 +20,7 @@ from mq.disk import calls, file_work, files
 from mq.disk.calls import Chain, _make_calls
 from mq.disk.file_work import FileCalls
 from mq.disk.files import Files
-from mq.spool import locks, moves, open_queues, rolling, sets, sweep
+from mq.spool import locks, moves, open_queues, removed_folders, rolling, sets, sweep
 from mq.spool.message import held, in_use, opening
 from mq.spool.spark import settle
 from mq.spool.spool import Spool
@@ -86,7 +86,15 @@ class Kind(Enum):
             "rename_call",
             "rename_within",
         }
-        | {"set_aside", "seal_set", "give_up_set", "_set_aside", "linking", "_calls", "lease_calls"}
+        | {
+            "set_aside",
+            "seal_set",
+            "leave_to_reaper",
+            "_set_aside",
+            "linking",
+            "_calls",
+            "lease_calls",
+        }
     )
 
 
@@ -122,8 +130,8 @@ PASSED_OVER = frozenset({
     name_of(opening.open_held),
     name_of(opening.reading),
     name_of(opening.readings),
+    name_of(removed_folders.leave_to_reaper),
     name_of(rolling._Rolling._step),
-    name_of(sets.give_up_set),
     name_of(sets.hold_set),
     name_of(sets.make_set),
     name_of(sets.seal_set),
