@@ -20,7 +20,7 @@ from mq.disk.files import Files
 from mq.disk.listing import list_names
 from mq.errors import PropertiesUnsupported
 from mq.lifecycle import FIXED_FOLDERS, Actor, Folder, MoveRefused
-from mq.names import QueueName
+from mq.names import QueueName, is_queue_name
 from mq.spool.moves import Moves, OpenFolder
 from mq.spool.open_queues import OpenQueue, OpenQueues
 from mq.spool.root_format import LONG_SEALS, raise_format, read_format
@@ -252,6 +252,10 @@ class Spool:
 
     def names(self, folder: Folder) -> list[str]:
         return list_names(self.files, self._fds[folder])
+
+    def queue_names(self) -> list[QueueName]:
+        """Return the names of all queues, sorted. Raises OSError."""
+        return [QueueName(each) for each in sorted(self.names(_QUEUES)) if is_queue_name(each)]
 
     def names_in_queue(self, queue: QueueName) -> list[str]:
         """Return the names in a queue's folder. Raises what `at` raises."""

@@ -107,7 +107,7 @@ class Store:
 
     async def list_queues(self) -> list[QueueName]:
         """Return the names of all queues, sorted. Raises StoreUnavailable."""
-        return await self._in_worker(queues.list_queues, self._work.spool)
+        return await self._in_worker(self._work.spool.queue_names)
 
     async def read_settings(self, queue: QueueName) -> QueueSettings:
         """Return a queue's settings as they are now. Raises QueueNotFound, StoreUnavailable."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from mq.config import SECOND_NS
 from mq.disk.files import HIDDEN
 from mq.lifecycle import Folder
-from mq.names import QueueName, is_queue_name, parse_file_name
+from mq.names import QueueName, parse_file_name
 from mq.spool.disk_errors import FAULTS_OF_ONE_QUEUE
 from mq.spool.message.seal import due_ns, is_due
 from mq.spool.queue.listing import LAST_UNREADABLE, UNREADABLE_NS, list_queue, oldest_ns
@@ -129,9 +129,8 @@ class Surveyor:
         now_ns = self._clock_ns()
         found: dict[str, QueueSurvey] = {}
         before, self._listed = self._listed, {}
-        for queue in filter(is_queue_name, self._spool.names(Folder.QUEUES)):
-            name = QueueName(queue)
-            ready = known.get(name) or self._list(name, before.get(name))
+        for queue in self._spool.queue_names():
+            ready = known.get(queue) or self._list(queue, before.get(queue))
             if ready is not None:
                 found[queue] = QueueSurvey(ready.messages, oldest_ns=ready.oldest_ns)
         delay = self._names(Folder.DELAY)

@@ -11,7 +11,6 @@ from mq.errors import QueueNotFound
 from mq.names import QueueName
 from mq.spool.queue.queue_settings import QueueSettings
 from mq.spool.spool import Spool
-from mq.store.queue.queues import list_queues
 from mq.store.queue.settings import settings_of
 from mq_sqs.faults import INVALID_PARAMETER_VALUE, SQSError, wrong_value
 from mq_sqs.queues.addresses import queue_of_arn
@@ -81,7 +80,7 @@ def dead_letter_sources_in(spool: Spool, dead: QueueName) -> list[QueueName]:
     """Return the queues whose dead letters go to `dead`, sorted. For a worker: it reads the
     settings of every queue. Raises OSError."""
     sources = []
-    for queue in list_queues(spool):
+    for queue in spool.queue_names():
         with suppress(QueueNotFound):  # It was deleted just now.
             found = dead_letters_of(queue, settings_of(spool, queue))
             if found is not None and found.queue == dead:

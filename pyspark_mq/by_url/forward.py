@@ -23,7 +23,7 @@ from mq.config import MAX_BATCH_BYTES, MAX_BATCH_LINES
 from mq.disk.calls import CHAINS_AT_ONCE, Chain, run
 from mq.errors import MQError
 from mq.lifecycle import Folder
-from mq.names import QueueName, file_name, is_queue_name
+from mq.names import QueueName, file_name
 from mq.spool.spool import Spool
 from pyspark_mq.by_url.committed import (
     Committed,
@@ -65,8 +65,7 @@ class Forwarder:
         the next call.
         """
         delayed = delayed_messages(self._spool)
-        names = [name for name in self._spool.names(Folder.QUEUES) if is_queue_name(name)]
-        for queue in map(QueueName, sorted({*names, *delayed})):
+        for queue in sorted({*self._spool.queue_names(), *delayed}):
             make_staged_queue(self._spool, queue)
             folder = self._spool.fd(Folder.QUEUES)
             with self._spool.files.locked_folder(folder, queue, LOCK_SECONDS):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import fnmatch
+from collections.abc import Sequence
 
 from mq.names import DEAD_SUFFIX, QueueName
 
 
-def match_queues(patterns: tuple[str, ...], existing: list[str]) -> list[QueueName]:
+def match_queues(patterns: tuple[str, ...], existing: Sequence[str]) -> list[QueueName]:
     """Return the queues that are named or matched, in order. A pattern leaves out queues of dead
     letters unless it ends in `.dead` itself. Names that do not exist are passed on as they are."""
     found: list[QueueName] = []

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from itertools import chain, islice, repeat
 
 from mq.ids import id_of_key, order_key
-from mq.lifecycle import Folder
-from mq.names import MessageId, QueueName, is_fifo, is_message_id, is_queue_name
+from mq.names import MessageId, QueueName, is_fifo, is_message_id
 from mq.spool.queue.listing import key_of, list_queue
 from mq.spool.spool import Spool
 from pyspark_mq.options.queue_patterns import match_queues
@@ -79,8 +78,7 @@ class Backlog:
         return keys
 
     def _queues(self) -> list[QueueName]:
-        names = self._spool.names(Folder.QUEUES)
-        existing = [name for name in names if is_queue_name(name) and not is_fifo(name)]
+        existing = [name for name in self._spool.queue_names() if not is_fifo(name)]
         return match_queues(self._patterns, existing)
 
     def _names(self, queue: QueueName) -> list[str]:

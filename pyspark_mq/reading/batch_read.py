@@ -18,7 +18,6 @@ from mq.names import (
     QueueName,
     file_name,
     is_message_id,
-    is_queue_name,
     parse_file_name,
     queue_path,
 )
@@ -111,21 +110,19 @@ def find_messages(spool: Spool, options: Options) -> list[SeenMessage]:
 def existing_queues(spool: Spool, patterns: tuple[str, ...]) -> list[QueueName]:
     """Return the queues that match. Raises QueueNotFound for one that is named and does not
     exist."""
-    existing = [name for name in spool.names(Folder.QUEUES) if is_queue_name(name)]
     for name in patterns or ("*",):
         if not is_pattern(name) and not has_queue(spool.files, spool.fd(Folder.QUEUES), name):
             raise QueueNotFound(
                 f"option queue: there is no queue {name} in {spool.root}; make it with PUT /{name} "
                 f"or mqctl create {name}"
             )
-    return match_queues(patterns or ("*",), existing)
+    return match_queues(patterns or ("*",), spool.queue_names())
 
 
 def _dead_letter_queues(spool: Spool, patterns: tuple[str, ...]) -> set[QueueName]:
     """Return the queues of dead letters whose queues match, or that match themselves. Such a queue
     may have outlived its own."""
-    names = filter(is_queue_name, spool.names(Folder.QUEUES))
-    dead = {name for name in names if name.endswith(DEAD_SUFFIX)}
+    dead = {name for name in spool.queue_names() if name.endswith(DEAD_SUFFIX)}
     own = [name.removesuffix(DEAD_SUFFIX) for name in dead]
     matched = match_queues(patterns or ("*",), [*own, *dead])
     return {QueueName(name.removesuffix(DEAD_SUFFIX) + DEAD_SUFFIX) for name in matched}

@@ -12,7 +12,7 @@ from mq.ctl.ways.access import QueueCounts, ShownMessage
 from mq.ctl.ways.messages import peeked_message
 from mq.ids import id_of_key
 from mq.lifecycle import Folder, State
-from mq.names import MessageId, QueueName, is_queue_name, parse_file_name
+from mq.names import MessageId, QueueName, parse_file_name
 from mq.spool.disk_errors import FAULTS_OF_ONE_QUEUE, NO_MESSAGE
 from mq.spool.queue.hidden import keys_in_state, list_hidden
 from mq.spool.queue.listing import list_queue, oldest_ns
@@ -33,9 +33,8 @@ def count_queues(spool: Spool) -> list[QueueCounts]:
         for name in spool.names(Folder.DELAY)
         if (parsed := parse_file_name(name)) is not None
     )
-    names = sorted(QueueName(name) for name in spool.names(Folder.QUEUES) if is_queue_name(name))
     found = []
-    for name in names:
+    for name in spool.queue_names():
         try:
             counts = _count(spool, name, (hidden[name, True], hidden[name, False]))
         except OSError as error:

@@ -18,7 +18,7 @@ from mq.commit.operation import Operation, Pause, Shared
 from mq.config import SECOND_NS
 from mq.disk.libc import birth_ns
 from mq.lifecycle import Folder
-from mq.names import MessageId, QueueName, file_name, is_queue_name, queue_path
+from mq.names import MessageId, QueueName, file_name, queue_path
 from mq.spool.disk_errors import FAULTS_OF_ONE_MESSAGE
 from mq.spool.file_system import file_system_ns
 from mq.spool.message.held import Held, Lost, hold_in
@@ -52,9 +52,8 @@ class _Expiry(Enum):
 
 def queues_to_expire(work: Workspace) -> list[QueueName]:
     """Return the queues with a ttl. For a worker: it looks at each queue. Raises OSError."""
-    names = set(filter(is_queue_name, work.spool.names(Folder.QUEUES)))
-    work.settings.keep(names)
-    queues = map(QueueName, sorted(names))
+    queues = work.spool.queue_names()
+    work.settings.keep(queues)
     return [each for each in queues if work.settings.of(each).ttl_seconds is not None]
 
 

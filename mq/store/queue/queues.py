@@ -16,11 +16,10 @@ from mq.commit.operation import SETTLED, InWorker, Operation
 from mq.config import SECOND_NS
 from mq.errors import QueueNotFound, StoreUnavailable
 from mq.lifecycle import Folder
-from mq.names import QueueName, is_queue_name
+from mq.names import QueueName
 from mq.spool.queue import queues
 from mq.spool.queue.prepared import PreparedQueue
 from mq.spool.queue.queue_settings import NO_SETTINGS, QueueSettings
-from mq.spool.spool import Spool
 from mq.store.indexing import load_index
 from mq.store.patience import Patience, with_queues
 from mq.store.queue.settings import NO_CHANGES, change_settings, check_changes, settings_of
@@ -202,8 +201,3 @@ def describe_queue(work: Workspace, queue: QueueName) -> Operation[QueueInfo]:
     settings = yield InWorker(settings_of, work.spool, queue)
     age = None if oldest_ns is None else max(time.time_ns() - oldest_ns, 0) / SECOND_NS
     return QueueInfo(queue, count, leased, delayed, age, settings)
-
-
-def list_queues(spool: Spool) -> list[QueueName]:
-    """Return the names of all queues, sorted. For a worker. Raises OSError."""
-    return [QueueName(name) for name in sorted(spool.names(Folder.QUEUES)) if is_queue_name(name)]
