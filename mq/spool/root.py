@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from itertools import pairwise
+from itertools import filterfalse, pairwise
 from pathlib import Path
 
 from mq.disk.files import HIDDEN, Files
@@ -27,6 +28,9 @@ from mq.spool.spool import Spool, sticky
 
 PROBE_PREFIX = f"{HIDDEN}probe-"
 """How the name of a probe begins: a file that a server sends the way of a message."""
+
+_HIDDEN_IN_NEW = re.compile(rf"{re.escape(PROBE_PREFIX)}.*|\.[0-9a-f-]{{16,36}}|\..*:.*")
+"""The names of probes, uploads and batches."""
 
 
 def open_root(root: Path, mode: int, files: Files) -> tuple[Spool, FileSystem]:
@@ -172,18 +176,24 @@ def _refuse_planted_links(root: Path) -> None:
 
 
 def _refuse_other_files(root: Path) -> None:
-    """Refuse to make a root around a folder `remove` that has other files in it, as a home folder
-    may: the reaper of a root unlinks all that is there."""
+    """Refuse to make a root around files that a root has no place for, as a home folder may have
+    them: a sweep takes what is hidden in `new` for an upload, and the reaper unlinks all that is in
+    `remove`."""
     if (root / FORMAT_FILE).exists():
         return
-    with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
-        for name in os.listdir(root / Folder.REMOVE):
-            if not is_of_a_removal(name):
+    for folder, is_ours in ((Folder.REMOVE, is_of_a_removal), (Folder.NEW, _may_be_in_new)):
+        with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+            for name in filterfalse(is_ours, os.listdir(root / folder)):
                 raise StartRefused(
                     ExitCode.FOLDERS,
-                    f"root {root}: it is not a root yet, and its folder {Folder.REMOVE} has "
-                    f"{name!r} in it, which the reaper would unlink; choose an empty folder",
+                    f"root {root}: it is not a root yet, and its folder {folder} has {name!r} in "
+                    "it, which would be unlinked; choose an empty folder",
                 )
+
+
+def _may_be_in_new(name: str) -> bool:
+    """Return whether no sweep takes this for an upload, or it may be one, a probe or a batch."""
+    return not name.startswith(HIDDEN) or _HIDDEN_IN_NEW.fullmatch(name) is not None
 
 
 def is_of_a_removal(name: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from contextlib import closing
 from pathlib import Path
 
@@ -66,23 +67,29 @@ def test_remove_alone_is_reaped_wherever_it_is_mounted(tmp_path: Path) -> None:
     assert reaped(tmp_path / "remove") == 0
 
 
-def test_a_server_makes_no_root_around_what_its_reaper_would_unlink(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("folder", "name"), [("remove", "list.txt"), ("new", ".env")])
+def test_a_server_makes_no_root_around_what_would_be_unlinked(
+    tmp_path: Path, folder: str, name: str
+) -> None:
     """A home folder may have a folder of that name."""
-    (tmp_path / "remove").mkdir()
-    (tmp_path / "remove" / "list.txt").write_text("mine")
+    (tmp_path / folder).mkdir()
+    (tmp_path / folder / name).write_text("mine")
 
     refusal = start("mq", f"--root={tmp_path}", "--port=0")
 
     assert refusal.exit_code == ExitCode.FOLDERS
-    assert "its folder remove has 'list.txt' in it, which the reaper would unlink" in refusal.line
-    assert [each.name for each in tmp_path.iterdir()] == ["remove"]
+    assert f"its folder {folder} has '{name}' in it, which would be unlinked" in refusal.line
+    assert [each.name for each in tmp_path.iterdir()] == [folder]
 
 
 def test_a_root_that_has_lost_its_format_is_made_one_again(tmp_path: Path) -> None:
     root = tmp_path / "root"
-    (root / "remove").mkdir(parents=True)
-    for name in ("orders:1", "orders:.purged", f"{PROBE_PREFIX}1-2"):
-        (root / "remove" / name).touch()
+    for folder in ("remove", "new"):
+        (root / folder).mkdir(parents=True)
+        for name in ("orders:1", "orders:.purged", f"{PROBE_PREFIX}1-2"):
+            (root / folder / name).touch()
+    for name in (f".{uuid.uuid4()}", ".0123456789abcdef", f".orders:{uuid.uuid4()}.open"):
+        (root / "new" / name).touch()
 
     open_root(root, 0o700, Files())[0].close()
 
