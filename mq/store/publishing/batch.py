@@ -119,9 +119,8 @@ def is_short(batch: Batch) -> bool:
 
 def _deliver(work: Workspace, batch: Batch) -> Operation[None]:
     """Roll the sealed batch forward, and let the index know what is ready."""
-    queue, *others = batch.queues
-    # Without the queue's lock it waits for a purge, which the committer must not do.
-    if batch.is_short and not others and try_to_hold(work, queue):
+    # Without the queues' locks it waits for a purge, which the committer must not do.
+    if batch.is_short and all(try_to_hold(work, each) for each in batch.queues):
         rolled: Rolled = batch.deliver_held()
     else:
         rolled = yield from _deliver_beside_others(work, batch)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import structlog
 
@@ -108,49 +108,59 @@ class Batch:
 
     def deliver(self) -> Rolled:
         """Deliver the messages of the sealed set. What cannot be delivered now stays for a sweep.
-        Raises QueueNotFound if its only queue was deleted meanwhile, and its messages with it."""
-        if len(self.parts) > 1:
-            return self._roll_forward()
+        Raises QueueNotFound if no queue is left."""
+        shared = self._spool.queues.shared
         try:
-            with self._spool.queues.shared(self.queues[0]) as opened:
+            with ExitStack() as stack:
+                opened = [stack.enter_context(shared(each)) for each in self.queues]
                 return self._deliver_into(opened)
         except OSError:  # The roll forward waits for a purge, and finds out what else is wrong.
             return self._roll_forward()
 
     def deliver_held(self) -> Rolled:
-        """Do what `deliver` does, while its only queue is held."""
-        return self._deliver_into(self._spool.queues.open(self.queues[0]))
+        """Do what `deliver` does, while all queues are held."""
+        return self._deliver_into([self._spool.queues.open(each) for each in self.queues])
 
-    def _deliver_into(self, opened: OpenQueue) -> Rolled:
-        """Deliver into the folder of its only queue, whose lock is shared. Members need no look as
+    def _deliver_into(self, opened: Sequence[OpenQueue]) -> Rolled:
+        """Deliver into the folders of the queues, whose locks are shared. Members need no look as
         long as all are as they were written; the roll forward sees to the rest."""
-        [queue], [part], now_ns = self.queues, self.parts, self._work.clock_ns()
-        ready: list[MessageId] = []
-        hidden: list[MessageId] = []
-        for message_id, visible_ns, is_duplicate in part.published:
-            is_hidden = visible_ns is not None and visible_ns > now_ns
-            if not is_duplicate:
-                (hidden if is_hidden else ready).append(message_id)
-        codes = self._move(ready, OpenFolder(Folder.QUEUES, opened.fd), ready)
-        if hidden:
-            names = [file_name(queue, each) for each in hidden]
-            self._move(hidden, self._spool.opened(Folder.DELAY), names)
+        ready = [
+            each
+            for part, folder in zip(self.parts, opened, strict=True)
+            for each in self._deliver_part(part, folder)
+        ]
         try:
             self._spool.files.remove_folder(self._spool.fd(_NEW), self.name.sealed)
         except OSError:  # It is not empty, or not there any more.
             rolled = self._roll_forward()
         else:
             rolled = Rolled()
-        rolled.ready += [(queue, each) for each, code in zip(ready, codes, strict=True) if not code]
+        rolled.ready += ready
         return rolled
 
+    def _deliver_part(
+        self, part: BatchPart, opened: OpenQueue
+    ) -> list[tuple[QueueName, MessageId]]:
+        """Move the messages of one queue on. Returns those that are ready now."""
+        queue, now_ns = part.queue, self._work.clock_ns()
+        ready: list[MessageId] = []
+        hidden: list[MessageId] = []
+        for message_id, visible_ns, is_duplicate in part.published:
+            is_hidden = visible_ns is not None and visible_ns > now_ns
+            if not is_duplicate:
+                (hidden if is_hidden else ready).append(message_id)
+        codes = self._move(queue, ready, OpenFolder(Folder.QUEUES, opened.fd), ready)
+        if hidden:
+            names = [file_name(queue, each) for each in hidden]
+            self._move(queue, hidden, self._spool.opened(Folder.DELAY), names)
+        return [(queue, each) for each, code in zip(ready, codes, strict=True) if not code]
+
     def _move(
-        self, ids: Sequence[MessageId], target: OpenFolder, names: Sequence[str]
+        self, queue: QueueName, ids: Sequence[MessageId], target: OpenFolder, names: Sequence[str]
     ) -> list[int]:
         """Move members of the sealed set to new names. Returns what `Moves.rename_all` returns."""
         moves, source = self._spool.moves, self._spool.opened(_NEW)
-        sealed, [queue] = self.name.sealed, self.queues
-        members = [f"{sealed}/{file_name(queue, each)}" for each in ids]
+        members = [f"{self.name.sealed}/{file_name(queue, each)}" for each in ids]
         codes: list[int] = []
         for at in range(0, len(ids), CHAINS_AT_ONCE):
             some = slice(at, at + CHAINS_AT_ONCE)
