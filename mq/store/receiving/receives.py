@@ -120,11 +120,8 @@ class Receives:
                     if not await waiter.woken(until) and poll.is_over:
                         break
         finally:
-            if was_busy:
-                # Nothing tells of the moment when a message is free: the next one looks for it,
-                # also if this one has got another message meanwhile.
-                for queue in queues:
-                    self.waiting.wake(queue, 1)
+            if was_busy:  # Also if this one has got another message meanwhile.
+                self._leave_to_the_next(queues)
         return []
 
     async def _try(
@@ -137,10 +134,20 @@ class Receives:
         """Try once, and leave as many messages of each queue as `leave` says. Returns no messages
         if there are none, and Lost.BUSY if others hold all of them."""
         asked = [(queue, ask._replace(leave=leave(queue))) for queue in queues]
-        return await self._committer.run(
-            receive_first(self._work, asked, by),
-            lambda taken: self.give_back(taken if isinstance(taken, list) else ()),
-        )
+
+        def abandon(taken: ReceivedOrBusy) -> None:
+            if isinstance(taken, list):
+                self.give_back(taken)
+            else:
+                self._leave_to_the_next(queues)
+
+        return await self._committer.run(receive_first(self._work, asked, by), abandon)
+
+    def _leave_to_the_next(self, queues: Iterable[QueueName]) -> None:
+        """Have the next request look for messages that others hold: nothing tells of the moment
+        when one is free."""
+        for queue in queues:
+            self.waiting.wake(queue, 1)
 
     async def take(self, taking: Operation[Received]) -> Received:
         """Take a certain message. If the caller is cancelled, the message is as it was before.

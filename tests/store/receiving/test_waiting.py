@@ -14,7 +14,7 @@ from mq.store.receiving.received_message import Received
 from tests.support.faults import SYNCS, WatchedFiles
 from tests.support.messages import new_id, write_message
 from tests.support.stores import LONG_SECONDS, ORDERS, publish, receive, store_on
-from tests.support.waiting import WAIT_SECONDS, hold_ready, parked, wait, waiters
+from tests.support.waiting import WAIT_SECONDS, parked, wait, waiters
 
 MANY = 1000
 
@@ -106,64 +106,6 @@ async def test_a_wake_up_that_meets_one_who_has_just_left_goes_to_the_next(
 
         async with asyncio.timeout(10):
             received = await last
-        assert received is not None
-        assert received.message_id == message_id
-
-
-async def test_a_message_that_somebody_holds_is_taken_when_it_is_free(root: Path) -> None:
-    async with store_on(root) as store:
-        message_id = await publish(store, b"body")
-        held = hold_ready(root, message_id)
-        task = wait(store)
-        await parked(store, 1)
-
-        held.close()
-
-        received = await task
-        assert received is not None
-        assert received.message_id == message_id
-
-
-@pytest.mark.parametrize("leaves", ["in time", "at once"])
-async def test_who_leaves_while_somebody_holds_a_message_leaves_it_to_the_next(
-    root: Path, leaves: str
-) -> None:
-    async with store_on(root) as store:
-        message_id = await publish(store, b"body")
-        held = hold_ready(root, message_id)
-        first = asyncio.create_task(store.receive(ORDERS, LONG_SECONDS, 0.2))
-        await parked(store, 1)
-        second = wait(store)
-        await parked(store, 2)
-
-        if leaves == "at once":
-            first.cancel()
-        await asyncio.wait({first})
-        held.close()
-
-        async with asyncio.timeout(10):
-            received = await second
-        assert received is not None
-        assert received.message_id == message_id
-
-
-async def test_who_gets_another_message_leaves_one_that_somebody_holds_to_the_next(
-    root: Path,
-) -> None:
-    async with store_on(root) as store:
-        message_id = await publish(store, b"held")
-        held = hold_ready(root, message_id)
-        first = wait(store)
-        await parked(store, 1)
-        second = wait(store)
-        await parked(store, 2)
-
-        await publish(store, b"free")
-        await asyncio.wait({first})
-        held.close()
-
-        async with asyncio.timeout(10):
-            received = await second
         assert received is not None
         assert received.message_id == message_id
 
