@@ -194,7 +194,8 @@ class Gateway:
             result = await handler.run(self._operations, call, queue)
             answer = request.dialect.answer(operation, result, request.request_id)
             del result  # Its texts are in the answer.
-            return await _hand_out(call, answer) if call.received else answer
+            is_small = answer.length <= SMALL_BODY_BYTES
+            return answer if is_small and not call.received else await _hand_out(call, answer)
         except BaseException:
             await asyncio.gather(*map(self._store.put_back, call.received))
             raise

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from mq.config import SMALL_BODY_BYTES
+from mq.errors import StoreUnavailable
 from mq.names import QueueName, is_fifo
 from mq.store.receiving.received_message import Received
 from mq.store.receiving.receives import LongPoll
@@ -77,7 +79,7 @@ async def _receive(operations: Operations, call: SqsCall, queue: QueueName) -> _
     if not is_fifo(queue) or not hidden_seconds:
         attempt_id = None
     if attempt_id is not None:
-        known = await _receive_again(operations, queue, attempt_id, hidden_seconds)
+        known = await _receive_again(operations, call, queue, attempt_id, hidden_seconds)
         if known is not None:
             return known
     seconds = visibility if hidden_seconds else _UNTIL_SHOWN_SECONDS
@@ -91,7 +93,7 @@ async def _receive(operations: Operations, call: SqsCall, queue: QueueName) -> _
     if attempt_id is not None:
         if not call.received:
             # An earlier call of this attempt may have waited meanwhile too, and come first.
-            known = await _receive_again(operations, queue, attempt_id, hidden_seconds)
+            known = await _receive_again(operations, call, queue, attempt_id, hidden_seconds)
             if known is not None:
                 return known
         operations.fifo.attempts.keep(queue, attempt_id, call.received, bodies)
@@ -99,19 +101,25 @@ async def _receive(operations: Operations, call: SqsCall, queue: QueueName) -> _
 
 
 async def _receive_again(
-    operations: Operations, queue: QueueName, attempt_id: str, seconds: int
+    operations: Operations, call: SqsCall, queue: QueueName, attempt_id: str, seconds: int
 ) -> _Found | None:
     """Return what this attempt was answered before, if all of it is in flight still; it is hidden
-    for that long from now. Returns None if this is a new receive."""
+    for that long from now. Returns None if this is a new receive. Raises StoreUnavailable if there
+    is no memory for a large answer."""
     attempt = operations.fifo.attempts.find(queue, attempt_id)
     if attempt is None:
         return None
+    share = call.exits.enter_context(operations.store.answer_memory.share())
+    if attempt.size > SMALL_BODY_BYTES and not share.covers(attempt.size):
+        raise StoreUnavailable("clients have yet to read too many answers; try again later")
     # They are this client's now, whatever becomes of the first call's answer.
     attempt.to_put_back.clear()
     is_renewed = await operations.fifo.renew(queue, attempt, seconds)
     # One may have been deleted meanwhile.
     if is_renewed and operations.fifo.attempts.find(queue, attempt_id) is attempt:
+        call.share = share
         return attempt.received, attempt.bodies
+    share.hold(0)
     return None
 
 
