@@ -91,6 +91,23 @@ async def test_what_a_worker_has_handled_is_acknowledged_though_it_is_cancelled(
     assert wire.count(queue) == (0, 0)
 
 
+async def test_a_handler_that_returns_as_its_worker_is_cancelled_has_handled_its_message(
+    server: Server, wire: Wire
+) -> None:
+    queue = make_queue(wire)
+    wire.publish(queue)
+
+    async def handle(message: AsyncMessage) -> None:
+        task.cancel()
+
+    async with AsyncClient(server.url) as mq:
+        task = asyncio.create_task(mq.queue(queue).worker(handle).run())
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    assert wire.count(queue) == (0, 0)
+
+
 @pytest.mark.parametrize("exits", [False, True])
 def test_the_end_of_an_event_loop_releases_what_its_worker_was_at(
     server: Server, wire: Wire, exits: bool

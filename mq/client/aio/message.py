@@ -123,12 +123,18 @@ class AsyncMessage(ReceivedMessage):
         except asyncio.CancelledError:
             # The block has handled the message. What was cut off here may not be done.
             if kind is None and self.is_to_settle and self.lost is None:
-                hurried = by_id.acknowledge(self._hurried(), self.delivery)
-                await self._settle_soon(hurried, "acknowledged")
+                await acknowledge_soon(self)
             raise
         finally:
             if kind is not None and self.is_to_settle and self.lost is None:
                 await self.give_back()
+
+
+async def acknowledge_soon(message: AsyncMessage) -> None:
+    """Acknowledge a message if that can be done soon, at the end of a task that is cancelled. If
+    not, it comes again."""
+    hurried = by_id.acknowledge(message._hurried(), message.delivery)
+    await message._settle_soon(hurried, "acknowledged")
 
 
 class AsyncRenewal:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import count
 
 from mq.client import arguments, operations
-from mq.client.aio.message import AsyncMessage
+from mq.client.aio.message import AsyncMessage, acknowledge_soon
 from mq.client.aio.session import AsyncSession
 from mq.client.errors import ClientError
 from mq.client.handlers import require_awaitable, wrong_result
@@ -237,9 +237,7 @@ class AsyncWorker:
             result: object = self._handle(message)
             is_awaitable = inspect.isawaitable(result)
             if inspect.isawaitable(result):
-                # The handler runs in a task of its own, because one that cancels its task must not
-                # end the worker.
-                await asyncio.ensure_future(result)
+                await _handled(message, result)
         except (Exception, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and _is_cancelled():
                 raise
@@ -249,6 +247,20 @@ class AsyncWorker:
         else:
             if not is_awaitable:
                 raise wrong_result(result)
+
+
+async def _handled(message: AsyncMessage, result: Awaitable[object]) -> None:
+    """Wait for a handler. It runs in a task of its own, because one that cancels its task must not
+    end the worker."""
+    handling = asyncio.ensure_future(result)
+    try:
+        await handling
+    except asyncio.CancelledError:
+        has_returned = not handling.cancelled() and handling.done() and not handling.exception()
+        if has_returned and message.is_to_settle and message.lost is None:
+            # This task was cancelled after the handler's end, and before its own next step.
+            await acknowledge_soon(message)
+        raise
 
 
 def _is_cancelled() -> bool:
