@@ -176,6 +176,7 @@ class ReadyQueues:
         """
         ready = self._queues.get(queue)
         if ready is None:
+            self.came(queue, 1)  # Requests may wait all the same: for the end of a pause.
             return
         try:
             inode = self._spool.inode(Folder.QUEUES, queue)

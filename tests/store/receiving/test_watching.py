@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from mq.errors import StoreUnavailable
+from mq.errors import QueueNotFound, StoreUnavailable
 from mq.names import QueueName
 from tests.support.faults import SYNCS, WatchedFiles
-from tests.support.stores import ORDERS, eventually, publish, store_on
+from tests.support.stores import LONG_SECONDS, ORDERS, eventually, publish, store_on
 from tests.support.waiting import parked, wait, waiters
 
 
@@ -81,3 +81,20 @@ async def test_many_queues_are_looked_at_in_a_few_goes(
         async with asyncio.timeout(20):
             received = await asyncio.gather(*tasks)
         assert all(each is not None for each in received)
+
+
+@pytest.mark.parametrize("by", ["this server", "another one"])
+async def test_who_waits_for_a_paused_queue_learns_at_once_that_it_is_deleted(
+    root: Path, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    """Nobody has listed it: a receive finds first that it is paused."""
+    monkeypatch.setattr("mq.store.receiving.watching.RELIST_WAITING_SECONDS", LONG_SECONDS)
+    async with store_on(root) as store, store_on(root) as other:
+        await store.create_queue(ORDERS, {"paused": "true"})
+        (task,) = await waiters(store, 1)
+
+        await (store if by == "this server" else other).delete_queue(ORDERS)
+
+        async with asyncio.timeout(10):
+            with pytest.raises(QueueNotFound):
+                await task
