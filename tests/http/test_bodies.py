@@ -17,6 +17,7 @@ from mq.config import KIB
 from mq.store.publishing.publish import Entry
 from mq.web import bodies
 from mq.web.api import make_api
+from mq.web.connections.connection import Connection
 from mq.web.connections.framing import MAX_WAITING_BYTES
 from mq.web.connections.http_server import HttpServer
 from tests.support.sites import close, parse_answer, site_on
@@ -108,6 +109,21 @@ async def test_what_is_not_http_leaves_nothing_in_memory(root: Path) -> None:
             await wait_for(lambda: not site.http.connections)
 
             assert not [each for each in gc.get_objects() if isinstance(each, HttpProcessingError)]
+
+
+async def test_a_connection_that_is_lost_leaves_nothing_in_memory(root: Path) -> None:
+    poll = request_bytes("GET", "/orders/messages?wait=60")
+    async with site_on(root) as site:
+        _, writer = await site.connect()
+        with garbage_left_alone():
+            writer.write(poll + request_bytes("POST", "/orders/messages", b"body") * 3)
+            await wait_for(lambda: bool(site.http.busy))
+            writer.transport.abort()
+            await wait_for(lambda: not site.http.connections)
+
+            await wait_for(
+                lambda: not any(isinstance(each, Connection) for each in gc.get_objects())
+            )
 
 
 async def test_few_bodies_are_read_behind_a_request_under_way(root: Path) -> None:

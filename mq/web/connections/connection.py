@@ -98,6 +98,8 @@ class Connection(web.RequestHandler):
         super().connection_lost(exc)
         self.own_transport = None
         self._head_timer.stop()
+        self._messages.clear()  # They hold the connection, as do the last body and answer.
+        self._framing, self.unread = Framing(), Unread()
         if self.when_lost is not None:
             self.when_lost()
 
@@ -228,12 +230,10 @@ class Connection(web.RequestHandler):
         at once."""
         if self.when_lost is not None:
             self.when_lost()
-        if (
-            self._is_idle
-            or self._request_count == 0
-            or self.own_transport is None
-            or self.own_transport.get_extra_info("sslcontext")
-        ):
+        transport = self.own_transport
+        if self._is_idle or self._request_count == 0 or transport is None:
+            return False
+        if transport.get_extra_info("sslcontext"):
             return False
         self._take_no_more("the client closed the connection before its end")
         return True

@@ -68,9 +68,8 @@ class QuickConnection(Connection):
     ) -> None:
         super().__init__(*arguments, **settings)
         self._quick_handler = quick_handler
-        self._is_quick = False
+        self._is_quick = self._is_lingering = False
         self._is_free = True
-        self._is_lingering = False
         self._behind: deque[Any] = deque()
         self._handed_over: object = None
         self.started: float | None = None
@@ -80,6 +79,7 @@ class QuickConnection(Connection):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         super().connection_lost(exc)
+        self._behind.clear()
         self.drop_handed_over()
 
     def data_received(self, data: bytes) -> None:
