@@ -19,6 +19,7 @@ from mq.web.connections.connection import Connection, Limits
 from mq.web.connections.framing import MAX_HEADERS, body_may_not_come, refuse_framing
 from mq.web.connections.parsers import bound_waiting
 from mq.web.connections.quick_connection import QuickConnection, QuickHandler
+from mq.web.connections.unread import has_closed
 from mq.web.problems import BAD_HTTP, PROBLEMS, error_response, problem_response, raw_answer
 
 FIRST_REQUEST_SECONDS = 1.0
@@ -162,7 +163,9 @@ class HttpServer(web.Server):
     # Clients that do not read
 
     async def cut_off_unread_forever(self) -> None:
-        """Abort the connections of clients that do not read their answers."""
+        """Abort the connections of clients that do not read their answers. While a connection is
+        not read, because enough waits there, the event loop does not see that its client has gone;
+        so a receive that waits for it is told here."""
         seconds = self._limits.body_timeout_seconds
         while True:
             await asyncio.sleep(min(UNREAD_LOOK_SECONDS, seconds / 4))
@@ -170,8 +173,12 @@ class HttpServer(web.Server):
             for connection in self.connections:
                 assert isinstance(connection, Connection)
                 transport = connection.own_transport
-                if transport is not None and connection.unread.is_stuck(transport, now, seconds):
+                if transport is None:
+                    continue
+                if connection.unread.is_stuck(transport, now, seconds):
                     transport.abort()
+                elif connection.when_lost and not transport.is_reading() and has_closed(transport):
+                    connection.when_lost()
 
     # The end
 
