@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from prometheus_client.core import Metric
 
 from mq.config import SECOND_NS, Address
-from mq.metrics.exposition import counter, counters, gauge, moved, serve_in_thread
+from mq.metrics.exposition import counter, counter_by_queue, gauge, moved, serve_in_thread
 from mq.metrics.tally import MoverCounts
 
 
@@ -37,7 +37,7 @@ class _MoverCollector:
             ("dead_lettered", "Messages of a queue that were moved to a dead letter queue."),
         ):
             found = {queue: getattr(each, name) for queue, each in counts.by_queue().items()}
-            yield counters(f"mq_queue_messages_{name}", help, "queue", found)
+            yield counter_by_queue(f"mq_queue_messages_{name}", help, found)
         yield moved(counts)
         yield gauge(
             "mq_mover_lag_seconds",

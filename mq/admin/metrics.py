@@ -15,7 +15,7 @@ from mq.config import MAX_METRIC_QUEUES, SECOND_NS
 from mq.metrics.exposition import (
     Collector,
     counter,
-    counters,
+    counter_by_queue,
     gauge,
     gauges,
     histograms,
@@ -165,7 +165,7 @@ def _message_counters(counts: OperationCounts, children: ChildCounts | None) -> 
     for name, help in _ABOUT.items():
         found = {queue: getattr(each, name) for queue, each in activity.items()}
         yield counter(f"mq_messages_{name}", help, sum(found.values()))
-        yield counters(f"mq_queue_messages_{name}", f"{help} By queue.", "queue", found)
+        yield counter_by_queue(f"mq_queue_messages_{name}", f"{help} By queue.", found)
     corrupt, failed = counts.corrupt, counts.failed_sweeps
     if children is not None and children.gateway is not None:
         corrupt += children.gateway.corrupt

@@ -92,11 +92,11 @@ def gauges(
     return family
 
 
-def counters(name: str, help: str, label: str, values: Mapping[str, float]) -> Metric:
-    """Return a counter with a value for each label. `name` is without `_total`."""
-    family = CounterMetricFamily(name, help, labels=[label])
-    for key, value in values.items():
-        family.add_metric((key,), value)
+def counter_by_queue(name: str, help: str, values: Mapping[str, float]) -> Metric:
+    """Return a counter with a value for each queue. `name` is without `_total`."""
+    family = CounterMetricFamily(name, help, labels=["queue"])
+    for queue, value in values.items():
+        family.add_metric((queue,), value)
     return family
 
 
