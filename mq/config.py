@@ -99,7 +99,7 @@ WORKER_STOP_SECONDS = 5.0
 
 
 class Address(NamedTuple):
-    """An address to listen on."""
+    """An address to listen on, or to connect to."""
 
     host: str
     port: int

@@ -135,7 +135,7 @@ def _admin_of_server(listens: str | None, url: str | None) -> str | None:
     if host in ("0.0.0.0", "::"):
         parts = urlsplit(DEFAULT_URL if url is None or url.startswith("unix:") else url)
         host = parts.hostname or host
-    return f"{f'[{host}]' if ':' in host else host}:{address.port}"
+    return str(address._replace(host=host))
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from mq.client.errors import ClientClosed
 from mq.client.forking import start_anew_in_children
 from mq.client.problems import cut_off, no_answer, not_connected, not_http, require_end
 from mq.client.wire import Request, ServerAnswer
-from mq.config import MAX_HEAD_BYTES, SMALL_BODY_BYTES
+from mq.config import MAX_HEAD_BYTES, SMALL_BODY_BYTES, Address
 
 _USER_AGENT = f"mq-client/{__version__}"
 
@@ -42,8 +42,7 @@ class AsyncConnections:
         self._connector: Connector | None = None
         self._is_closed = False
         scheme = "http" if address.tls is None else "https"
-        host = f"[{address.host}]" if ":" in address.host else address.host
-        self._origin = f"{scheme}://{host}:{address.port}{address.prefix}"
+        self._origin = f"{scheme}://{Address(address.host, address.port)}{address.prefix}"
         start_anew_in_children(self)
 
     def start(self) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Never
 import click
 
 from mq.command.stdout import printable
+from mq.config import Address
 from mq.ctl.common_flags import CommonFlags, credentials, everywhere, flags_of, opened
 from mq.ctl.screen.progress import ProgressBar
 from mq.ctl.ways.access import Access
@@ -118,7 +119,6 @@ def _measuring(
     from mq.ctl.ways.connect import server_at
 
     address, token = server_at(flags.url, credentials(flags))
-    host = f"[{address.host}]" if ":" in address.host else address.host
     place = address.socket_path or (address.host, address.port)
 
     async def measure_round(dialect: Endpoints) -> Rates:
@@ -130,7 +130,8 @@ def _measuring(
                 client.close()
 
     def measure(queue: QueueName) -> Rates:
-        dialect = Endpoints(f"{host}:{address.port}", queue, address.prefix, token.show())
+        host = str(Address(address.host, address.port))
+        dialect = Endpoints(host, queue, address.prefix, token.show())
         try:
             return asyncio.run(measure_round(dialect))
         except TimeoutError:

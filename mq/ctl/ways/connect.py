@@ -110,8 +110,7 @@ def admin_url(url: str, admin: str | None, cacert: Path | None) -> str:
         return f"{'http' if cacert is None else 'https'}://{admin or DEFAULT_ADMIN}"
     parts = urlsplit(url)
     if admin is None:
-        host = parts.hostname or ""
-        admin = f"{f'[{host}]' if ':' in host else host}:{DEFAULT_ADMIN.port}"
+        admin = str(DEFAULT_ADMIN._replace(host=parts.hostname or ""))
     return f"{parts.scheme}://{admin}"
 
 
