@@ -78,6 +78,14 @@ class Floor:
         if length > self.room_bytes(own_bytes):
             raise self.shortage_of(length)
 
+    def find_shortage(self) -> str | None:
+        """Return what the disk has too little of, in words, or None. Raises OSError."""
+        try:
+            self.require(0)
+        except StoreUnavailable as error:
+            return str(error)
+        return None
+
     def shortage_of(self, length: int) -> StoreUnavailable:
         return _too_full(
             f"{length} bytes more would go below the floor of {self._floor_bytes} free bytes "

@@ -129,7 +129,7 @@ class StoreHealth:
     async def find_shortage(self) -> str | None:
         """Return what the disk has too little of, in words, or None. Raises OSError, also if the
         disk does not answer."""
-        return await self._look(self._work.find_shortage)
+        return await self._look(self._work.floor.find_shortage)
 
     async def probe(self) -> None:
         """Send a file the way of a publish. Raises StoreUnavailable."""

@@ -234,15 +234,6 @@ class Workspace:
         if not self.undelivered[queue]:
             del self.undelivered[queue]
 
-    def find_shortage(self) -> str | None:
-        """Return what the disk has too little of, in words, or None. For any thread. Raises
-        OSError."""
-        try:
-            self.floor.require(0)
-        except StoreUnavailable as error:
-            return str(error)
-        return None
-
     def require_room(self, length: int = 0) -> None:
         """Raise StoreUnavailable below the floor of free blocks or inodes, so that receive and
         remove, which need a little room, go on. It is raised too if `length` bytes, with those that
