@@ -17,7 +17,7 @@ from mq.config import SECOND_NS
 from mq.errors import MQError
 from mq.lifecycle import Folder, PurgeScope, State
 from mq.names import MessageId, QueueName
-from mq.spool.queue.queue_settings import QueueSettings
+from mq.spool.queue.queue_settings import NO_CHANGES, QueueSettings
 from mq.store import bodies, by_id, visibility
 from mq.store.answer_memory import AnswerMemory, Share
 from mq.store.background import Background
@@ -32,7 +32,6 @@ from mq.store.publishing.own_id import Ids, check_publish_under
 from mq.store.publishing.publish import MAX_BATCHES_AT_ONCE, Draft, Entry, Published
 from mq.store.publishing.publisher import Publisher
 from mq.store.queue import purge, queues, settings
-from mq.store.queue.settings import NO_CHANGES
 from mq.store.receiving.oldest import Ask
 from mq.store.receiving.receive import Receive, receive_some
 from mq.store.receiving.received_message import Received

@@ -11,8 +11,7 @@ from mq.lifecycle import PurgeScope, State
 from mq.lines.ndjson import Line
 from mq.names import MessageId, QueueName
 from mq.properties import NO_PROPERTIES, Properties
-
-NO_CHANGES: Mapping[str, str] = {}
+from mq.spool.queue.queue_settings import NO_CHANGES
 
 
 class QueueCounts(NamedTuple):

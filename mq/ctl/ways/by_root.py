@@ -27,6 +27,7 @@ from mq.properties import NO_PROPERTIES, Properties
 from mq.spool.message.held import NO_FD
 from mq.spool.message.trailer import pack_trailer
 from mq.spool.network_files import files_for
+from mq.spool.queue.queue_settings import NO_CHANGES
 from mq.spool.queue.queues import finish_deletion
 from mq.spool.root import open_root, visit_root
 from mq.spool.spool import Spool
@@ -40,7 +41,7 @@ from mq.store.publishing.own_id import check_publish_under, publish_own
 from mq.store.publishing.publish import Draft, Entry, publish
 from mq.store.queue import queues
 from mq.store.queue.purge import purge
-from mq.store.queue.settings import NO_CHANGES, change_settings, settings_of
+from mq.store.queue.settings import change_settings, settings_of
 from mq.store.receiving.receive import receive
 from mq.store.removing.remove import remove
 from mq.store.removing.remove_under_lease import remove_leased

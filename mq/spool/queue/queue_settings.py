@@ -18,6 +18,8 @@ from mq.names import QueueName, dead_letter_queue, is_fifo, parse_queue_name
 
 Value = float | int | str | bool
 
+NO_CHANGES: Mapping[str, str] = {}
+
 MAX_TTL_SECONDS = 10 * 365 * 86_400
 MAX_SETTING_COUNT = 999_999_999
 

@@ -19,10 +19,10 @@ from mq.lifecycle import Folder
 from mq.names import QueueName
 from mq.spool.queue import queues
 from mq.spool.queue.prepared import PreparedQueue
-from mq.spool.queue.queue_settings import NO_SETTINGS, QueueSettings
+from mq.spool.queue.queue_settings import NO_CHANGES, NO_SETTINGS, QueueSettings
 from mq.store.indexing import load_index
 from mq.store.patience import Patience, with_queues
-from mq.store.queue.settings import NO_CHANGES, change_settings, check_changes, settings_of
+from mq.store.queue.settings import change_settings, check_changes, settings_of
 from mq.store.shared_state import Workspace, no_queue, not_there
 from mq.store.survey import oldest_known_ns
 

@@ -17,8 +17,6 @@ from mq.spool.queue.settings_file import SETTINGS_FILE
 from mq.spool.spool import Spool
 from mq.store.shared_state import Workspace, no_queue
 
-NO_CHANGES: Mapping[str, str] = {}
-
 
 def visibility_ns(work: Workspace, settings: QueueSettings, asked_ns: int | None) -> int:
     """Return how long a received message is hidden, in ns: as long as its receiver asks for, or

@@ -12,11 +12,11 @@ from typing import Any
 from mq.errors import LeaseMismatch, MessageNotFound, MQError, QueueNotFound, StoreUnavailable
 from mq.lifecycle import PurgeScope
 from mq.names import MessageId, QueueName
+from mq.spool.queue.queue_settings import NO_CHANGES
 from mq.store.by_id import Guard
 from mq.store.moving.move import Moving
 from mq.store.moving.redrive import redrive
 from mq.store.publishing.publish import Entry
-from mq.store.queue.settings import NO_CHANGES
 from mq.store.receiving.received_message import Received
 from mq.store.store import Store
 from tests.crash.enumeration.clock import LONG_SECONDS, SECOND_NS

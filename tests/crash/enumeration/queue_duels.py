@@ -12,13 +12,13 @@ from mq.commit.operation import Operation, tell_nobody
 from mq.errors import QueueNotFound
 from mq.ids import Position
 from mq.names import MessageId, QueueName
+from mq.spool.queue.queue_settings import NO_CHANGES
 from mq.spool.queue.queues import begin_deletion
 from mq.store.publishing.filling import Batch
 from mq.store.publishing.own_id import publish_own
 from mq.store.publishing.parts import BatchPart
 from mq.store.publishing.publish import Draft, Entry, publish
 from mq.store.publishing.publish_each import publish_each
-from mq.store.queue.settings import NO_CHANGES
 from tests.crash.enumeration.acting import (
     Chance,
     Paused,
