@@ -13,7 +13,7 @@ from mq.metrics.tally import MoverCounts
 
 def serve_metrics(address: Address, counts: MoverCounts) -> Address:
     """Serve the metrics beside the mover. Returns the address. Raises StartRefused."""
-    return Address(address.host, serve_in_thread(address, _MoverCollector(counts)))
+    return serve_in_thread(address, _MoverCollector(counts))
 
 
 class _MoverCollector:

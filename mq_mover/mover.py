@@ -74,6 +74,7 @@ class Mover:
         self._files = files
         self._delay_ns = int(config.delay_seconds * SECOND_NS)
         self._retry_ns = max(int(config.retry_seconds * SECOND_NS), _BUSY_NS)
+        self._rescan_ns = int(config.rescan_seconds * SECOND_NS)
         self._grace_ns = STALE_NS if files.is_of_network else 0
         self._source = open_without_root(files, config.source)
         self._destination = open_without_root(files, config.destination)
@@ -247,7 +248,7 @@ class Mover:
             if held is Lost.BUSY:
                 return now_ns + _BUSY_NS
             self._report(name, held.value)
-        return now_ns + int(self._config.rescan_seconds * SECOND_NS)
+        return now_ns + self._rescan_ns
 
     def _move(self, held: Held) -> int | None:
         """Move `QUEUE:ID` to QUEUE/ID, and a name without a colon to the same name. Any other name
@@ -255,7 +256,7 @@ class Mover:
         parsed = parse_file_name(held.name)
         if parsed is None and ":" in held.name:
             self._report(held.name, "not a name of the form QUEUE:ID")
-            return time.time_ns() + int(self._config.rescan_seconds * SECOND_NS)
+            return time.time_ns() + self._rescan_ns
         if parsed is None:
             self._moves.rename(self._from, held.name, self._to, held.name)
             self.counts.moved += 1
@@ -272,7 +273,7 @@ class Mover:
         dead = rule.queue_after(held.receive_count)
         self._missing.update(filter(None, (parsed[0], dead)))
         self._report(held.name, self._why_left(parsed[0], dead))
-        return time.time_ns() + int(self._config.rescan_seconds * SECOND_NS)
+        return time.time_ns() + self._rescan_ns
 
     def _why_left(self, queue: QueueName, dead: QueueName | None) -> str:
         place = self._config.destination

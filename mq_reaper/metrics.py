@@ -13,7 +13,7 @@ from mq.metrics.tally import ReaperCounts
 
 def serve_metrics(address: Address, counts: ReaperCounts) -> Address:
     """Serve the metrics beside the reaper. Returns the address. Raises StartRefused."""
-    return Address(address.host, serve_in_thread(address, _ReaperCollector(counts)))
+    return serve_in_thread(address, _ReaperCollector(counts))
 
 
 class _ReaperCollector:

@@ -38,9 +38,9 @@ def registry_of(*collectors: Collector) -> CollectorRegistry:
     return registry
 
 
-def serve_in_thread(address: Address, collector: Collector) -> int:
-    """Serve `/metrics` beside a blocking process until it ends; returns the port. Raises
-    StartRefused."""
+def serve_in_thread(address: Address, collector: Collector) -> Address:
+    """Serve `/metrics` beside a blocking process until it ends. Returns the address with the port
+    that it got. Raises StartRefused."""
     try:
         server = MetricsServer(address, _answering(registry_of(collector)))
     except (OSError, UnicodeError) as error:  # UnicodeError: it cannot be the name of a host.
@@ -51,7 +51,7 @@ def serve_in_thread(address: Address, collector: Collector) -> int:
             "listens there or choose another port",
         ) from error
     server.start()
-    return int(server.server_port)
+    return address._replace(port=int(server.server_port))
 
 
 def _answering(registry: CollectorRegistry) -> Callable[..., Any]:
