@@ -52,12 +52,6 @@ async def open_store(
     """
     with telling_of_a_wait(config.root, "an answer of its file system"):
         spool, file_system = await asyncio.to_thread(_open_root, config, files)
-    spool.report_left = report_left
-    if config.peers and file_system.kind == "xfs":
-        # There a syncfs also waits for what the others write. Alone it is quicker.
-        spool.has_data_log = spool.has_one_log
-    for warning in file_system.warnings:
-        log.warning("root", warning=warning)
     loop = asyncio.get_running_loop()
     sweep_now = asyncio.Event()
 
@@ -96,7 +90,15 @@ async def open_store(
 
 
 def _open_root(config: ServerConfig, files: Files | None) -> tuple[Spool, FileSystem]:
-    return open_root(config.root, config.mode, files or files_for(config.root))
+    """Open the root, and log what an operator must know of its file system."""
+    spool, file_system = open_root(config.root, config.mode, files or files_for(config.root))
+    spool.report_left = report_left
+    if config.peers and file_system.kind == "xfs":
+        # There a syncfs also waits for what the others write. Alone it is quicker.
+        spool.has_data_log = spool.has_one_log
+    for warning in file_system.warnings:
+        log.warning("root", warning=warning)
+    return spool, file_system
 
 
 def _start_committer(
