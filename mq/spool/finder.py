@@ -18,7 +18,7 @@ from mq.spool.message.in_use import try_locks
 from mq.spool.queue.listing import ON_ITS_WAY
 from mq.spool.queue.purged import PURGED_SUFFIX, places_in
 from mq.spool.sets import OPEN_SUFFIX
-from mq.spool.spark.finished import CLAIMS, DoneBatches, folders_in
+from mq.spool.spark.finished import GROUPS, DoneBatches, folders_in
 from mq.spool.spool import Spool
 
 
@@ -138,7 +138,7 @@ class Finder:
 
     def _taken(self, queue: QueueName, dead: QueueName | None = None) -> Iterator[_Stage]:
         """Yield the places where Spark queries have a message, or had it."""
-        groups, flat = folders_in(self._root, CLAIMS), f"{queue}:"
+        groups, flat = folders_in(self._root, GROUPS), f"{queue}:"
         if groups:
             yield _Stage(lambda each: _claimed(self._root, groups, flat + each), dead)
         yield _Stage(lambda each: self._done.paths(flat + each, groups), dead)
@@ -169,7 +169,7 @@ def is_taken(
             if _is_sealed_batch(folder.rpartition("/")[2], queue):
                 yield f"{folder}/{flat}"
         yield from ways * ON_ITS_WAY
-        yield from _claimed(root, folders_in(root, CLAIMS), flat)
+        yield from _claimed(root, folders_in(root, GROUPS), flat)
         yield from ways  # A claim may have been given back meanwhile.
 
     if any(_is_another(files, queues_fd, f"../{place}", inode) for place in places()):

@@ -21,16 +21,18 @@ from threading import Lock
 from typing import NamedTuple
 
 from mq.lifecycle import Folder
-from mq.spool.spark import claims, letting_go
-from mq.spool.spark.letting_go import name_in_remove
+from mq.spool.spark.claims import CLAIMS
+from mq.spool.spark.letting_go import ARCHIVE, name_in_remove
 from mq.spool.spark.marker_files import parse_number
 from mq.spool.spool import Spool
 
 MAX_DONE_MESSAGES = 200_000
 """A server knows the ids of this many messages that Spark is done with, the newest ones: 20 MB."""
 
-CLAIMS = f"{Folder.SPARK}/{claims.CLAIMS}"
-_ARCHIVE = f"{Folder.SPARK}/{letting_go.ARCHIVE}"
+GROUPS = f"{Folder.SPARK}/{CLAIMS}"
+"""Where the folders of all groups are, from the root on."""
+
+_ARCHIVE = f"{Folder.SPARK}/{ARCHIVE}"
 _FLOOR = "floor"
 
 _GAPS = 10
@@ -61,7 +63,7 @@ class DoneBatches:
         """Yield the paths, from the root on, at which `QUEUE:ID` may be. `groups` are the folders
         of all groups, if the caller has just listed them. Raises OSError."""
         with self._lock:
-            for path in folders_in(self._root, CLAIMS) if groups is None else groups:
+            for path in folders_in(self._root, GROUPS) if groups is None else groups:
                 self._catch_up(path.rpartition("/")[2])
             found = self._where.get(hash(flat))
         if found is not None:
@@ -78,7 +80,7 @@ class DoneBatches:
         for number in new:
             if messages > self._most or gaps > _GAPS:
                 break
-            if _is_there(f"{self._root}/{CLAIMS}/{group}/{number}"):
+            if _is_there(f"{self._root}/{GROUPS}/{group}/{number}"):
                 # The batch is on its way. Until it arrives, its messages are found where they are
                 # claimed.
                 undone.add(number)
@@ -96,7 +98,7 @@ class DoneBatches:
         """Return the floor of a group, the greater one if a change of it has left two; or 0 if it
         has none: the group is just being made, or damaged."""
         for _ in range(_LOOKS):
-            parted = [name.partition(".") for name in names_in(self._root, f"{CLAIMS}/{group}")]
+            parted = [name.partition(".") for name in names_in(self._root, f"{GROUPS}/{group}")]
             floors = [parse_number(value) for kind, _, value in parted if kind == _FLOOR]
             if numbers := [each for each in floors if each is not None]:
                 return max(numbers)
