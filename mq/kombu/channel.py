@@ -31,7 +31,7 @@ from mq.kombu.prefetch import Prefetch
 from mq.kombu.receiver import Consumption, Receiver
 from mq.names import parse_queue_name
 
-_EXCHANGE_TYPES = frozenset({"direct", "topic"})
+EXCHANGE_TYPES = frozenset({"direct", "topic"})
 
 
 class MqChannel(virtual.Channel):
@@ -82,7 +82,7 @@ class MqChannel(virtual.Channel):
         self, exchange: str | None = None, type: str = "direct", *given: Any, **kwargs: Any
     ) -> None:
         """Declare an exchange. Raises ChannelError for types other than direct and topic."""
-        if (type or "direct") not in _EXCHANGE_TYPES:
+        if (type or "direct") not in EXCHANGE_TYPES:
             raise ChannelError(
                 f"exchange {exchange} has the type {type}: MQ has direct and topic. Remote control "
                 f"and broadcasts need fanout: set worker_enable_remote_control = False, and send "

@@ -104,7 +104,7 @@ class Keeper:
                 if message is None:
                     return
                 if verb is _Verb.RELEASE:
-                    self._settle(message, self._release, "given back")
+                    self._settle(message, Message.release, "given back")
                 elif verb is _Verb.BURY:
                     self._settle(message, self._bury, "made a dead letter")
 
@@ -168,9 +168,6 @@ class Keeper:
                 if context.clock() + WORKER_PAUSE_SECONDS >= give_up_at:
                     raise
             time.sleep(WORKER_PAUSE_SECONDS)
-
-    def _release(self, message: Message) -> None:
-        message.release()
 
     def _bury(self, message: Message) -> None:
         queue = parse_queue_name(message.queue)

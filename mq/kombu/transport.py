@@ -20,7 +20,7 @@ from mq.client import (
 )
 from mq.client.blocking.session import Session
 from mq.kombu.broker import DEFAULT_PORT, address_of, open_session, read_options
-from mq.kombu.channel import MqChannel
+from mq.kombu.channel import EXCHANGE_TYPES, MqChannel
 from mq.kombu.inbox import Arrival, Inbox
 from mq.names import QueueName
 
@@ -47,7 +47,7 @@ class MqTransport(virtual.Transport):
     recoverable_connection_errors = connection_errors
     recoverable_channel_errors = ()
     implements = virtual.Transport.implements.extend(
-        asynchronous=True, exchange_type=frozenset({"direct", "topic"})
+        asynchronous=True, exchange_type=EXCHANGE_TYPES
     )
 
     def __init__(self, client: Any, **kwargs: Any) -> None:
