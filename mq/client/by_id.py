@@ -33,7 +33,7 @@ def remove(
 ) -> Operation[None]:
     """Remove a message, with a lease only under that one."""
     target = f"/{queue}/messages/{arguments.message_id('message_id', message_id)}"
-    request = Request("DELETE", target, headers=_if_match(lease), done=_REMOVED)
+    request = Request("DELETE", target, headers=if_match(lease), done=_REMOVED)
     yield from ask(context, request, GONE)
 
 
@@ -42,7 +42,7 @@ def release_now(
 ) -> Operation[None]:
     """Let a hidden message be ready at once, with a lease only under that one."""
     target = f"/{queue}/messages{query(message_id, visibility=0)}"
-    request = Request("GET", target, headers=_if_match(lease), done=_RELEASED)
+    request = Request("GET", target, headers=if_match(lease), done=_RELEASED)
     yield from ask(context, request, _ENDED)
 
 
@@ -52,7 +52,7 @@ def prolong(
     """Let a lease last for `visibility` seconds from now on; None means the server's usual time.
     The lease may be ANY_LEASE. Returns the answer, perhaps without its body."""
     target = f"/{queue}/messages{query(message_id, visibility=visibility)}"
-    request = Request("GET", target, headers=_if_match(lease), wants_body=False)
+    request = Request("GET", target, headers=if_match(lease), wants_body=False)
     return (yield from ask(context, request))
 
 
@@ -88,8 +88,7 @@ def acknowledge_many(
 
 def release(context: Context, delivery: Delivery, delay: float) -> Operation[None]:
     """Give a message back. Without a delay the lease ends now; with one it ends by itself after the
-    delay. Raises TypeError for a delay that is not a number, and ValueError for one
-    below 0."""
+    delay. Raises TypeError for a delay that is not a number, and ValueError for one below 0."""
     arguments.seconds("delay", delay)
     if delay < 0:
         raise ValueError(f"delay={delay!r}: give 0 or more seconds")
@@ -122,7 +121,8 @@ def extend(context: Context, delivery: Delivery, visibility: float | None) -> Op
     delivery.lease_seconds, delivery.leased_at = visibility, began_at
 
 
-def _if_match(lease: str | None) -> dict[str, str]:
+def if_match(lease: str | None) -> dict[str, str]:
+    """Return the header of a request that is to be done under this lease only."""
     if lease is None:
         return {}
     return {"If-Match": lease if lease == ANY_LEASE else f'"{lease}"'}

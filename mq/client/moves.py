@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from mq.client import arguments
 from mq.client.answers import read_failures, unexpected
 from mq.client.arguments import MOST_BYTES_OF_IDS, split_ids
+from mq.client.by_id import if_match
 from mq.client.errors import ClientError, IdTaken, LeaseLost, MessageNotFound, TooOld
 from mq.client.messages import Delivery
 from mq.client.retries import Context, ask
@@ -42,11 +43,12 @@ def move_many(
     """Move messages by their ids. Returns those that were not moved, each with the reason. With a
     lease, only a message that has it is moved."""
     failed: dict[str, ClientError] = {}
-    headers = {} if lease is None else {"If-Match": f'"{lease}"'}
     room = MOST_BYTES_OF_IDS - len(_query(source, reason, {}))
     for some in split_ids(ids, MAX_MOVES, room):
         given = _query(source, reason, {"id": ",".join(some)})
-        request = Request("POST", f"/{target}/messages?{given}", headers=headers, done=_MOVED)
+        request = Request(
+            "POST", f"/{target}/messages?{given}", headers=if_match(lease), done=_MOVED
+        )
         try:
             answer = yield from ask(context, request, (MessageNotFound,) if len(some) == 1 else ())
         except (LeaseLost, MessageNotFound, IdTaken, TooOld) as error:

@@ -51,8 +51,8 @@ def _is_heeded(number: signal.Signals) -> bool:
 
 
 class _SignalHandler:
-    """Handles the signals of one worker. `usual` has what handled each of them before: perhaps one
-    of these too, of a worker that may have ended since."""
+    """Handles the signals of one worker. What handled each of them before may be one of these too,
+    of a worker that may have ended since."""
 
     def __init__(
         self,

@@ -13,11 +13,14 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, NamedTuple, TypeVar
 
+from mq import __version__
 from mq.client import arguments
 from mq.config import CLIENT_TIMEOUT_SECONDS, SMALL_BODY_BYTES
 from mq.names import MessageId
 
 T = TypeVar("T")
+
+USER_AGENT = f"mq-client/{__version__}"
 
 SUCCESS = range(200, 300)
 """The statuses that say that a request was done (RFC 9110, section 15.3)."""

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 import aiohttp
 from yarl import URL
 
-from mq import __version__
 from mq.client.aio.connectors import Connector, connector_to
 from mq.client.connection import (
     CONNECT_SECONDS,
@@ -21,10 +20,8 @@ from mq.client.connection import (
 from mq.client.errors import ClientClosed
 from mq.client.forking import start_anew_in_children
 from mq.client.problems import cut_off, no_answer, not_connected, not_http, require_end
-from mq.client.wire import Request, ServerAnswer
+from mq.client.wire import USER_AGENT, Request, ServerAnswer
 from mq.config import MAX_HEAD_BYTES, SMALL_BODY_BYTES, Address
-
-_USER_AGENT = f"mq-client/{__version__}"
 
 
 class AsyncConnections:
@@ -148,7 +145,7 @@ class AsyncConnections:
                 auto_decompress=False,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 # aiohttp would accept gzip, which a proxy may then make of a body.
-                headers={"User-Agent": _USER_AGENT, "Accept-Encoding": "identity"},
+                headers={"User-Agent": USER_AGENT, "Accept-Encoding": "identity"},
                 skip_auto_headers=["Content-Type"],
                 max_field_size=MAX_HEAD_BYTES,
                 trace_configs=[_noting_kept()],

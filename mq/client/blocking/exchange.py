@@ -8,7 +8,6 @@ from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse, IncompleteRead
 from typing import Self
 
-from mq import __version__
 from mq.client.connection import SLOWEST_BYTES_PER_SECOND, ServerAddress, has_closed_unheard
 from mq.client.problems import (
     cut_off,
@@ -18,9 +17,7 @@ from mq.client.problems import (
     require_end,
     too_large,
 )
-from mq.client.wire import Request, ServerAnswer
-
-_USER_AGENT = f"mq-client/{__version__}"
+from mq.client.wire import USER_AGENT, Request, ServerAnswer
 
 
 class Exchange:
@@ -58,7 +55,7 @@ class Exchange:
                     request.method,
                     self._address.prefix + request.target,
                     chunks or request.body or None,
-                    {"User-Agent": _USER_AGENT, **request.headers},
+                    {"User-Agent": USER_AGENT, **request.headers},
                 )
             connection.sock.settimeout(request.patience_seconds)
 
