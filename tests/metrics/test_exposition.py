@@ -20,8 +20,9 @@ def has_started(process: Process) -> bool:
     return "event=configuration" in process.log()
 
 
-def has_one_thread(process: Process) -> bool:
-    return len(list(Path(f"/proc/{process.popen.pid}/task").iterdir())) == 1
+def has_two_threads(process: Process) -> bool:
+    """Whether there is the main thread, the one that takes signals, and no other."""
+    return len(list(Path(f"/proc/{process.popen.pid}/task").iterdir())) == 2
 
 
 def test_a_port_that_is_taken_is_refused_by_name(server: Server, tmp_path: Path) -> None:
@@ -55,5 +56,5 @@ def test_without_the_flag_nothing_for_metrics_is_loaded(
         processes.append(process)
         wait_until(partial(has_started, process), 30)
         # While it opens its folders, another one waits to tell of it.
-        wait_until(partial(has_one_thread, process))
+        wait_until(partial(has_two_threads, process))
         assert "event=metrics" not in process.log()
