@@ -34,6 +34,7 @@ from mq.web import downloads
 from mq_mover import mover
 from mq_reaper import reaper
 from mq_sqs import fifo
+from mq_sqs.operations import receiving
 from mq_sqs.tasks import move_tasks
 from pyspark_mq import by_url, pipeline
 from tests.crash.enumeration.duels import DUELS, LAST_STEP
@@ -147,6 +148,7 @@ NOT_RUN_HERE = {
     name_of(fsck): "tests/fsck/test_races.py",
     name_of(by_url): "Spark over HTTP: tests/spark/by_url",
     name_of(pipeline): "the lake, no root: tests/spark/pipeline/lake/test_lake.py",
+    name_of(receiving._receive_again): "holds memory, and locks nothing",
     name_of(vsqs): "the queue without a server has its own tests",
 }
 """Functions that lock, and where their locks are tested; a module or package means all of its
