@@ -27,19 +27,14 @@ def hold(work: Workspace, queue: QueueName) -> Operation[None] | tuple[()]:
     return ()
 
 
-def hold_all(work: Workspace, queues: Sequence[QueueName]) -> Operation[None] | tuple[()]:
-    """Do what `hold` does for several queues, which are all held then."""
-
-    def attempt() -> None:
+def hold_all(work: Workspace, queues: Sequence[QueueName]) -> Operation[None]:
+    """Hold several queues until the next `yield`. Raises what `hold` raises, for each of them."""
+    are_held = False
+    while not are_held:
         for each in queues:
-            if not work.spool.queues.is_held(each):
-                work.hold_queue(each)
-
-    try:
-        attempt()
-    except QueueLocked:
-        return once_unlocked(queues[0], attempt)
-    return ()
+            yield from hold(work, each)
+        # Those that were held before one had to be waited for are not any more.
+        are_held = all(work.spool.queues.is_held(each) for each in queues)
 
 
 def once_unlocked(queue: QueueName, attempt: Callable[[], T]) -> Operation[T]:

@@ -83,7 +83,6 @@ ELSEWHERE = {
     "spool/spark/test_transactions.py": "mq/spool/spark/jobs",
     "disk/test_calls.py": "mq/disk/files mq/disk/status",
     "store/moving/test_move_races.py": "mq/store/moving/move_many",
-    "store/queue/test_purge.py": "mq/store/holding",
     "spool/message/test_held.py": "mq/spool/message/seal",
     "spool/test_moves.py": "mq/spool/spool",
     "spool/test_network_files.py": "mq/disk/byte_locks",
