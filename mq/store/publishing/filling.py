@@ -174,26 +174,31 @@ class Batch:
         try:
             rolled = roll_forward(spool, Folder.NEW, name, by_stamp(self._work.clock_ns()))
         except FileNotFoundError:
-            self._require_any_queue()
+            if len(self._gone()) == len(self.queues):
+                raise no_queue(self.queues[0]) from None
             # A sealed set is only ever rolled forward. Another process that its lock does not reach
             # did that; or its queue was deleted after the seal, and made again.
             return Rolled()
         except OSError as error:
             rolled = Rolled(left={name: str(error)})
         if rolled.left:
-            try:
-                self._require_any_queue()
-            except MQError:
-                leave_to_reaper(spool, Folder.NEW, name, self.name.removed)
-                raise
-            log.error("delivery failed", name=name, left=len(rolled.left), why=str(rolled.left))
+            self._look_at_left(rolled)
         return rolled
 
-    def _require_any_queue(self) -> None:
-        """Raise QueueNotFound if all queues are gone. One of several that is gone has taken its
-        messages along, or will (`mq.spool.queue.queues`)."""
-        if not any(self._spool.exists(Folder.QUEUES, each) for each in self.queues):
-            raise no_queue(self.queues[0])
+    def _look_at_left(self, rolled: Rolled) -> None:
+        """Say what is left, and why; or give the set up and raise QueueNotFound, if no queue is
+        left. One of several that is gone has taken its messages along, or will."""
+        name, gone = self.name.sealed, self._gone()
+        if len(gone) == len(self.queues):
+            leave_to_reaper(self._spool, Folder.NEW, name, self.name.removed)
+            raise no_queue(gone[0])
+        left = {each: why for each, why in rolled.left.items() if each.split(":")[0] not in gone}
+        if left:
+            log.error("delivery failed", name=name, left=len(left), why=str(left))
+
+    def _gone(self) -> list[QueueName]:
+        """Return the queues that do not exist any more."""
+        return [each for each in self.queues if not self._spool.exists(Folder.QUEUES, each)]
 
     def close(self) -> None:
         """Close the batch. This blocks, except for a sealed set."""

@@ -14,6 +14,7 @@ from mq.disk.files import Files
 from mq.errors import IdTaken, QueueNotFound, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
+from mq.spool.queue.queues import begin_deletion
 from mq.spool.sweep import Sweeper
 from mq.store.publishing.parts import BatchPart
 from mq.store.publishing.publish import Draft, Published
@@ -228,3 +229,27 @@ async def test_a_queue_that_is_missing_is_named(tmp_path: Path) -> None:
 
         assert await drain(store) == []
         assert os.listdir(tmp_path / "new") == []
+
+
+async def test_a_queue_that_is_deleted_just_then_is_no_failure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = WatchedFiles()
+    async with store_on(tmp_path, files) as store:
+        await _make_queues(store)
+        is_deleted = False
+
+        def before_open(*_: object) -> None:
+            nonlocal is_deleted
+            if list((tmp_path / "new").glob(".+:*[!n]")):
+                del files.before["open_folder"]
+                is_deleted = begin_deletion(store._work.spool, TEAS)
+
+        files.before["open_folder"] = before_open
+        # Own ids are delivered by a worker.
+        await _send(store, draft_of(b"tea", OWN))
+        files.before.clear()
+        assert is_deleted
+
+        assert [await drain(store, each) for each in (ORDERS, CAKES)] == [[OWN]] * 2
+    assert "delivery failed" not in capsys.readouterr().out
