@@ -201,6 +201,8 @@ def _check_message(values: Values, rules: Rules, are_wrong: str = "are invalid")
     if not text:
         raise missing("MessageBody")
     body = text.encode()
+    if len(body) > rules.limit:  # A look at each of its characters would take long.
+        raise _too_long(rules, are_wrong)
     check_text(body, "the message body", INVALID_MESSAGE_CONTENTS)
     lane = _lane(values, rules, body)
     attributes = system = NO_ATTRIBUTES
@@ -210,11 +212,7 @@ def _check_message(values: Values, rules: Rules, are_wrong: str = "are invalid")
         system = pack_system_attributes(values["MessageSystemAttributes"])
     size = len(body) + attributes.size
     if size > rules.limit:
-        raise SQSError(
-            INVALID_PARAMETER_VALUE,
-            f"One or more parameters {are_wrong}. Reason: Message must be shorter than "
-            f"{rules.limit} bytes.",
-        )
+        raise _too_long(rules, are_wrong)
     trailer = NO_TRAILER
     kept = system.kept
     if lane or rules.trace is not None:
@@ -225,6 +223,14 @@ def _check_message(values: Values, rules: Rules, are_wrong: str = "are invalid")
         trailer = trailer_of(attributes.text, kept)
     delay_ns = None if rules.is_fifo else _delay_ns(values)
     return Outgoing(body, trailer, size, attributes.md5, system.md5, delay_ns, lane)
+
+
+def _too_long(rules: Rules, are_wrong: str) -> SQSError:
+    return SQSError(
+        INVALID_PARAMETER_VALUE,
+        f"One or more parameters {are_wrong}. Reason: Message must be shorter than "
+        f"{rules.limit} bytes.",
+    )
 
 
 def _lane(values: Values, rules: Rules, body: bytes) -> Mapping[str, str]:
