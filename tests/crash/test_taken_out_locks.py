@@ -136,7 +136,6 @@ NOT_RUN_HERE = {
     name_of(settings_file): "settings of a queue: tests/spool/queue/test_settings_file.py",
     name_of(expiry): "messages that expire: tests/store/queue/test_expiry.py",
     name_of(fifo): "FIFO queues of the gateway: tests/sqs/fifo",
-    name_of(receiving._receive_again): "holds memory, of no file",
     name_of(move_tasks): "move tasks of SQS: tests/sqs/tasks/test_move_tasks.py",
     name_of(staging): "Spark's sink: tests/spark",
     name_of(transactions): "Spark's sink: tests/spark",
