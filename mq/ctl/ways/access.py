@@ -11,7 +11,9 @@ from mq.lifecycle import PurgeScope, State
 from mq.lines.ndjson import Line
 from mq.names import MessageId, QueueName
 from mq.properties import NO_PROPERTIES, Properties
-from mq.spool.queue.queue_settings import NO_CHANGES
+
+NO_CHANGES: Mapping[str, str] = {}
+"""Of settings. `mqctl` over HTTP loads nothing of the folders for it."""
 
 
 class QueueCounts(NamedTuple):

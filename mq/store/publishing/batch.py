@@ -126,7 +126,8 @@ def _deliver(work: Workspace, batch: Batch) -> Operation[None]:
         rolled = yield from _deliver_beside_others(work, batch)
     keys = {part.queue: part.keys for part in batch.parts}
     for queue, message_id in rolled.ready:
-        work.ready.add(queue, message_id, keys[queue].get(message_id))
+        # A person may have put a message of any queue into the set.
+        work.ready.add(queue, message_id, keys.get(queue, {}).get(message_id))
     if rolled.left:
         batch.close()  # A sweep passes over what another process holds.
         work.request_sweep()
@@ -153,7 +154,7 @@ def _deliver_beside_others(work: Workspace, batch: Batch) -> Operation[Rolled]:
         (queue, message_id)
         for queue, message_id in rolled.ready
         if message_id not in gone.get(queue, ())
-        and (is_noted[queue] or may_be_in(work.spool, queue, message_id))
+        and (is_noted.get(queue) or may_be_in(work.spool, queue, message_id))
     ]
     return rolled
 

@@ -22,6 +22,7 @@ from tests.support.faults import WatchedFiles
 from tests.support.messages import names_in, seal_of, write_message
 from tests.support.stores import ORDERS, batch_of, draft_of, drain, eventually, publish, store_on
 
+TEAS = QueueName("teas")
 COUNT = 5
 
 
@@ -125,6 +126,27 @@ async def test_a_file_that_a_person_puts_into_the_set_keeps_no_message(tmp_path:
     published, received = await _send_meanwhile(tmp_path, put, WatchedFiles())
 
     assert set(received) == {*published, "another"}
+
+
+@pytest.mark.parametrize("count", [COUNT, 200])
+async def test_a_message_of_another_queue_in_the_set_keeps_no_message(
+    tmp_path: Path, count: int
+) -> None:
+    """A long batch is delivered by a worker."""
+    files = WatchedFiles()
+
+    def put(sealed: Path, names: Sequence[str]) -> None:
+        shutil.copy(sealed / names[0], sealed / "teas:another")
+
+    async with store_on(tmp_path, files) as store:
+        await store.create_queue(TEAS)
+        await drain(store)
+        _before_delivery(tmp_path, files, put)
+
+        published = await _send(store, count)
+
+        assert await drain(store) == [each.message_id for each in published]
+        assert await drain(store, TEAS) == ["another"]
 
 
 async def test_a_move_that_fails_once_is_made_again(tmp_path: Path) -> None:
