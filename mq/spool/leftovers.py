@@ -7,14 +7,13 @@ delivering them just now; they may be promised already, so a purge waits for the
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 
 from mq.disk.files import HIDDEN
 from mq.lifecycle import Folder
 from mq.names import QueueName
 from mq.spool.batch_names import is_for_several
 from mq.spool.message.held import Held, Lost, hold
-from mq.spool.sets import OPEN_SUFFIX, hold_set
+from mq.spool.sets import OPEN_SUFFIX, hold_set, members_of_queue
 from mq.spool.spool import Spool
 from mq.spool.sweep import Sweeper
 
@@ -65,9 +64,7 @@ class Leftovers:
         if name.endswith(OPEN_SUFFIX):
             return False
         if is_for_several(name):
-            with suppress(FileNotFoundError):
-                inside = self._spool.names_below(Folder.NEW, name)
-                return any(each.startswith(f"{self._queue}:") for each in inside)
+            return bool(members_of_queue(self._spool, Folder.NEW, name, self._queue))
         return name.removeprefix(HIDDEN).startswith(f"{self._queue}:")
 
     def _is_held(self, name: str) -> bool:

@@ -26,10 +26,11 @@ another process has renamed, to fence its owner off, takes no more members.
 from __future__ import annotations
 
 import stat
+from contextlib import suppress
 
 from mq.disk.files import HIDDEN
 from mq.lifecycle import Folder
-from mq.names import parse_file_name
+from mq.names import QueueName, parse_file_name
 from mq.spool.message.held import Lost
 from mq.spool.spool import Spool
 
@@ -90,6 +91,14 @@ def members(spool: Spool, folder: Folder, name: str) -> list[str]:
             inside = spool.names_below(folder, f"{name}/{entry}")
             found += [f"{entry}/{each}" for each in inside if parse_file_name(each) is not None]
     return sorted(found)
+
+
+def members_of_queue(spool: Spool, folder: Folder, name: str, queue: QueueName) -> list[str]:
+    """Return the names of a queue's messages in a set without parts: none if it is gone, or what
+    has its name is not a folder. Raises OSError."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        return [each for each in spool.names_below(folder, name) if each.startswith(f"{queue}:")]
+    return []
 
 
 def remove_empty_set(spool: Spool, folder: Folder, name: str) -> None:

@@ -34,6 +34,14 @@ async def waiters(store: Store, count: int) -> list[asyncio.Task[Received | None
     return started
 
 
+async def got(task: asyncio.Task[Received | None]) -> MessageId:
+    """Return the id of the message that a request gets, long before the end of its wait."""
+    async with asyncio.timeout(10):
+        received = await task
+    assert received is not None
+    return received.message_id
+
+
 def hold_ready(root: Path, message_id: MessageId) -> Held:
     """Hold a ready message as another process would."""
     queues = os.open(root / "queues", os.O_RDONLY)

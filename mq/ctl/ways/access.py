@@ -13,7 +13,7 @@ from mq.names import MessageId, QueueName
 from mq.properties import NO_PROPERTIES, Properties
 
 NO_CHANGES: Mapping[str, str] = {}
-"""Of settings. `mqctl` over HTTP loads nothing of the folders for it."""
+"""No setting is changed. `mqctl` over HTTP loads nothing of the folders to say so."""
 
 
 class QueueCounts(NamedTuple):

@@ -30,7 +30,7 @@ from mq.spool.batch_names import is_for_several
 from mq.spool.moves import OpenFolder
 from mq.spool.queue.purged import PURGED_SUFFIX
 from mq.spool.removed_folders import leave_to_reaper
-from mq.spool.sets import OPEN_SUFFIX, remove_empty_set
+from mq.spool.sets import OPEN_SUFFIX, members_of_queue, remove_empty_set
 from mq.spool.spool import Spool
 
 DELETING_SUFFIX = ":.deleting"
@@ -155,11 +155,11 @@ def _put_away(spool: Spool, queue: QueueName, deleting_fd: int, folder: Folder, 
 def _put_away_members(spool: Spool, queue: QueueName, batch: str) -> None:
     """Put away the messages of the queue in a sealed batch for several queues. An open one stays:
     nothing of it is published before its publisher has seen that each of its queues is there."""
-    with suppress(FileNotFoundError):
-        for name in spool.names_below(Folder.NEW, batch):
-            if name.startswith(f"{queue}:"):
-                spool.move_aside(Folder.NEW, f"{batch}/{name}", Folder.REMOVE, name)
-    remove_empty_set(spool, Folder.NEW, batch)
+    found = members_of_queue(spool, Folder.NEW, batch, queue)
+    for name in found:
+        spool.move_aside(Folder.NEW, f"{batch}/{name}", Folder.REMOVE, name)
+    if found:
+        remove_empty_set(spool, Folder.NEW, batch)
 
 
 def _move_into(spool: Spool, deleting_fd: int, name: str) -> None:

@@ -14,6 +14,7 @@ from mq.ids import Position
 from mq.names import MessageId, QueueName
 from mq.spool.queue.queue_settings import NO_CHANGES
 from mq.spool.queue.queues import begin_deletion
+from mq.store.publishing.batch import seal_batch
 from mq.store.publishing.filling import Batch
 from mq.store.publishing.own_id import publish_own
 from mq.store.publishing.parts import BatchPart
@@ -33,7 +34,6 @@ from tests.crash.enumeration.clients import PlayedClients
 from tests.crash.enumeration.known import LedgerMessage
 from tests.crash.enumeration.ledger import Ledger
 from tests.crash.enumeration.scene import Scene, seal_of
-from tests.crash.enumeration.several_duels import seal_and_die
 from tests.support.file_work import run_to_need
 
 SOME_SETTINGS = {"visibility": "60", "max-messages": "1000"}
@@ -235,16 +235,34 @@ def seal_while_deleting(scene: Scene, step: Chance) -> None:
     batch = Batch(others.server.work, [BatchPart(others.server.work, QueueName("a"), placed)])
     batch.fill()
 
-    sealing = Paused(others.files, "rename", lambda: seal_and_die(others, batch))
+    seal_while_a_goes(scene, step, clients, others, batch)
+
+
+def seal_while_a_goes(
+    scene: Scene, step: Chance, clients: PlayedClients, others: PlayedClients, batch: Batch
+) -> bool:
+    """Delete queue `a` and make it again, while the publisher of a filled batch seals it and is
+    killed. Returns whether it was sealed."""
+    sealing = Paused(others.files, "rename", lambda: _seal_and_die(others, batch))
     delete = partial(clients.run, clients.delete("a"))
     interleave(scene, step, clients.files, delete, sealing.finish)
     sealing.finish()
+    is_sealed = any(scene.root.glob("new/.*:*[!n]"))
     batch.is_sealed = True
     batch.close()
     clients.run(clients.create("a"))
     clients.server.sweep()
     if any(scene.root.glob("queues/a/*")):
         scene.say(partial(Ledger.breaks, text="a queue made again saw an old batch"))
+    return is_sealed
+
+
+def _seal_and_die(others: PlayedClients, batch: Batch) -> None:
+    work = others.server.work
+    work.begin_round()
+    with suppress(QueueNotFound):
+        next(seal_batch(work, batch))
+    work.end_calls()
 
 
 def publish_and_die(scene: Scene, clients: PlayedClients, own_id: str | None, count: int) -> None:

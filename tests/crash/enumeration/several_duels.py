@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import partial
 
-from mq.errors import QueueNotFound
-from mq.store.publishing.batch import seal_batch
 from mq.store.publishing.filling import Batch
 from mq.store.publishing.parts import BatchPart
-from tests.crash.enumeration.acting import Chance, Paused, interleave, two_servers
-from tests.crash.enumeration.clients import PlayedClients
+from tests.crash.enumeration.acting import Chance, interleave, two_servers
 from tests.crash.enumeration.ledger import Ledger
 from tests.crash.enumeration.purge_duels import without_patience
+from tests.crash.enumeration.queue_duels import seal_while_a_goes
 from tests.crash.enumeration.rows import Row
 from tests.crash.enumeration.scene import Scene
 from tests.crash.enumeration.several import OWN, QUEUES, ask, placed_in, publish_to_all
@@ -27,28 +24,9 @@ def seal_for_several_while_deleting(scene: Scene, step: Chance) -> None:
     batch = Batch(work, [BatchPart(work, *each) for each in placed.items()])
     batch.fill()
 
-    sealing = Paused(others.files, "rename", lambda: seal_and_die(others, batch))
-    delete = partial(clients.run, clients.delete("a"))
-    interleave(scene, step, clients.files, delete, sealing.finish)
-    sealing.finish()
-    is_sealed = any(scene.root.glob("new/.*:*[!n]"))
-    batch.is_sealed = True
-    batch.close()
-    clients.run(clients.create("a"))
-    clients.server.sweep()
-    if any(scene.root.glob("queues/a/*")):
-        scene.say(partial(Ledger.breaks, text="a queue made again saw an old batch"))
+    is_sealed = seal_while_a_goes(scene, step, clients, others, batch)
     if is_sealed and not any(scene.root.glob("queues/a.b/*")):
         scene.say(partial(Ledger.breaks, text="a deletion took another queue's message along"))
-
-
-def seal_and_die(others: PlayedClients, batch: Batch) -> None:
-    """Go on up to the barrier behind the seal, and no further."""
-    work = others.server.work
-    work.begin_round()
-    with suppress(QueueNotFound):
-        next(seal_batch(work, batch))
-    work.end_calls()
 
 
 def end_while_publishing_to_several(scene: Scene, step: Chance, *, is_purge: bool = False) -> None:

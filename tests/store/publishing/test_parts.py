@@ -253,3 +253,25 @@ async def test_a_queue_that_is_deleted_just_then_is_no_failure(
 
         assert [await drain(store, each) for each in (ORDERS, CAKES)] == [[OWN]] * 2
     assert "delivery failed" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "folder"])
+async def test_what_only_has_the_name_of_a_batch_keeps_no_queue(tmp_path: Path, kind: str) -> None:
+    """A person put it there, or another program."""
+    async with store_on(tmp_path) as store:
+        stray = tmp_path / "new" / ".+:stray"
+        if kind == "file":
+            stray.write_bytes(b"stray")
+        elif kind == "link":
+            stray.symlink_to(tmp_path)
+        else:
+            stray.mkdir()
+            (stray / "not-a-message").write_bytes(b"stray")
+        message_id = await publish(store, b"tea")
+
+        assert await store.purge(ORDERS) == 1
+        await store.delete_queue(ORDERS)
+        assert await store.create_queue(ORDERS)
+
+        assert await publish(store, b"tea") > message_id
+        assert stray.exists()

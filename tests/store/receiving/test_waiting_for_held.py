@@ -11,7 +11,7 @@ from mq.commit.operation import Operation, Pause
 from mq.spool.message.held import Lost
 from mq.store.receiving.receive import ReceivedOrBusy
 from tests.support.stores import LONG_SECONDS, ORDERS, eventually, publish, store_on
-from tests.support.waiting import WAIT_SECONDS, hold_ready, parked, wait
+from tests.support.waiting import WAIT_SECONDS, got, hold_ready, parked, wait
 
 
 async def test_a_message_that_somebody_holds_is_taken_when_it_is_free(root: Path) -> None:
@@ -45,10 +45,7 @@ async def test_who_leaves_while_somebody_holds_a_message_leaves_it_to_the_next(
         await asyncio.wait({first})
         held.close()
 
-        async with asyncio.timeout(10):
-            received = await second
-        assert received is not None
-        assert received.message_id == message_id
+        assert await got(second) == message_id
 
 
 async def test_who_gets_another_message_leaves_one_that_somebody_holds_to_the_next(
@@ -66,10 +63,7 @@ async def test_who_gets_another_message_leaves_one_that_somebody_holds_to_the_ne
         await asyncio.wait({first})
         held.close()
 
-        async with asyncio.timeout(10):
-            received = await second
-        assert received is not None
-        assert received.message_id == message_id
+        assert await got(second) == message_id
 
 
 async def test_who_leaves_while_it_looks_leaves_what_somebody_holds_to_the_next(

@@ -14,7 +14,7 @@ from mq.names import QueueName
 from mq.store.receiving.received_message import Received
 from mq.store.store import Store
 from tests.support.stores import LONG_SECONDS, ORDERS, eventually, publish, store_on
-from tests.support.waiting import WAIT_SECONDS, hold_ready, parked, wait
+from tests.support.waiting import WAIT_SECONDS, got, hold_ready, parked, wait
 
 CAKES = QueueName("cakes")
 BOTH = (ORDERS, CAKES)
@@ -71,10 +71,7 @@ async def test_who_gets_a_message_of_another_queue_leaves_one_that_somebody_hold
         await asyncio.wait({first})
         held.close()
 
-        async with asyncio.timeout(10):
-            received = await second
-        assert received is not None
-        assert received.message_id == message_id
+        assert await got(second) == message_id
 
 
 async def test_who_leaves_is_in_no_line(root: Path) -> None:
