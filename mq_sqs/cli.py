@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from mq import __version__
-from mq.command.flags import HostPort, Port, flag
+from mq.command.flags import ADDRESS, Parsed, Port, flag
 from mq.command.logs import configure_logs
 from mq.command.running import exit_codes_text, run
 from mq.command.variables import warn_of_misspelled
@@ -23,22 +23,15 @@ DEFAULT_ADMIN = Address("127.0.0.1", 9325)
 _PLAIN = Addressing()
 
 
-class Matching(click.ParamType[str]):
-    """A text of a given form."""
+def _matching(pattern: str, example: str) -> Parsed[str]:
+    """Return the type of a text of this form."""
 
-    name = "text"
-
-    def __init__(self, pattern: str, example: str) -> None:
-        self._pattern = re.compile(pattern)
-        self._example = example
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> str:
-        text = str(value)
-        if not self._pattern.fullmatch(text):
-            self.fail(f"{text!r}: write it like {self._example}", param, ctx)
+    def parse(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(f"{text!r}: write it like {example}")
         return text
+
+    return Parsed("text", parse)
 
 
 @click.command(name="mq-sqs", epilog=exit_codes_text())
@@ -46,14 +39,15 @@ class Matching(click.ParamType[str]):
 @flag("--address", "address", str, "127.0.0.1", "Address to listen on.", variable="MQ_SQS_ADDRESS")
 @flag("--port", "port", Port(), DEFAULT_PORT,
       "TCP port; 0 takes a free one, which the log names.", variable="MQ_SQS_PORT")  # fmt: skip
-@flag("--region", "region", Matching("[a-z0-9-]{1,32}", "us-east-1"), _PLAIN.region,
+@flag("--region", "region", _matching("[a-z0-9-]{1,32}", "us-east-1"), _PLAIN.region,
       "The region that ARNs name.", variable="MQ_SQS_REGION")  # fmt: skip
-@flag("--account", "account", Matching("[0-9]{12}", "000000000000"), _PLAIN.account,
+@flag("--account", "account", _matching("[0-9]{12}", "000000000000"), _PLAIN.account,
       "The account that ARNs and queue URLs name.", variable="MQ_SQS_ACCOUNT")  # fmt: skip
-@flag("--url", "url", Matching(r"|https?://[^\s/?#]+(?:/[^\s?#]*)?", "https://sqs.example.org"), "",
+@flag("--url", "url",
+      _matching(r"|https?://[^\s/?#]+(?:/[^\s?#]*)?", "https://sqs.example.org"), "",
       "The beginning of queue URLs; by default the address that the client calls.",
       variable="MQ_SQS_URL")  # fmt: skip
-@flag("--admin", "admin", HostPort(), str(DEFAULT_ADMIN),
+@flag("--admin", "admin", ADDRESS, str(DEFAULT_ADMIN),
       "HOST:PORT to serve the page, health and metrics on; empty or off for none.",
       variable="MQ_SQS_ADMIN")  # fmt: skip
 @client_flags

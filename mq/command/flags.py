@@ -12,28 +12,36 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from mq.config import Address
+from mq.errors import MQError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 
 
-class NamedPath(click.ParamType[Path]):
-    """A path that is not empty. An empty one is what a shell makes of a variable that is not set,
-    and would mean the current folder, whose files a reaper takes for removed messages. Nothing else
-    is checked here, because the code that opens it gives a better error."""
+class Parsed(click.ParamType[T]):
+    """What `parse` makes of a text. Of a wrong one it raises ValueError or MQError, with a text for
+    people."""
 
-    name = "path"
+    def __init__(self, name: str, parse: Callable[[str], T]) -> None:
+        self.name = name
+        self._parse = parse
 
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Path:
-        if not str(value):
-            self.fail("the path is empty; write . for the current folder", param, ctx)
-        return Path(str(value))
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> T:
+        if not isinstance(value, str):
+            return cast(T, value)
+        try:
+            return self._parse(value)
+        except (ValueError, MQError) as error:
+            self.fail(str(error), param, ctx)
+
+
+class NamedPath(Parsed[Path]):
+    """A path, with completion."""
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
@@ -41,23 +49,27 @@ class NamedPath(click.ParamType[Path]):
         return click.Path().shell_complete(ctx, param, incomplete)
 
 
-FILE = FOLDER = NamedPath()
+def parse_path(text: str) -> Path:
+    """Return a path that is not empty. An empty one is what a shell makes of a variable that is not
+    set, and would mean the current folder, whose files a reaper takes for removed messages. Nothing
+    else is checked here, because the code that opens it gives a better error."""
+    if not text:
+        raise ValueError("the path is empty; write . for the current folder")
+    return Path(text)
 
 
-class Size(click.ParamType[int]):
-    """A number of bytes: `65536`, `64KiB`, `256MiB`, `1GB`."""
+FILE = FOLDER = NamedPath("path", parse_path)
 
-    name = "size"
 
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> int:
-        if isinstance(value, int):
-            return value
-        match = re.fullmatch(r"(\d+)\s*([kmg]?i?)b?", str(value).strip(), re.IGNORECASE)
-        if match is None or match[2].lower() not in _UNITS:
-            self.fail(f"{value!r} is not a size; write it like 65536, 64KiB or 256MiB", param, ctx)
-        return int(match[1]) * _UNITS[match[2].lower()]
+def _size(text: str) -> int:
+    match = re.fullmatch(r"(\d+)\s*([kmg]?i?)b?", text.strip(), re.IGNORECASE)
+    if match is None or match[2].lower() not in _UNITS:
+        raise ValueError(f"{text!r} is not a size; write it like 65536, 64KiB or 256MiB")
+    return int(match[1]) * _UNITS[match[2].lower()]
+
+
+SIZE = Parsed("size", _size)
+"""A number of bytes: `65536`, `64KiB`, `256MiB`, `1GB`."""
 
 
 class Port(click.IntRange):
@@ -101,68 +113,52 @@ class Seconds(click.FloatRange):
         return float(super().convert(seconds, param, ctx))
 
 
-class Mode(click.ParamType[int]):
-    """Permissions in octal, such as `700`. They must include those in `least`, which the owner
-    needs."""
+def permissions(least: int) -> Parsed[int]:
+    """Return the type of permissions in octal, such as `700`, with at least those in `least`, which
+    the owner needs."""
 
-    name = "mode"
-
-    def __init__(self, least: int) -> None:
-        self._least = least
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> int:
-        if isinstance(value, int):
-            return value
-        is_octal = re.fullmatch(r"0?[0-7]{3}", str(value)) is not None
-        if not is_octal or int(str(value), 8) & self._least != self._least:
-            self.fail(
-                f"{value!r} is not a mode in octal that gives the owner at least {self._least:o}",
-                param,
-                ctx,
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"0?[0-7]{3}", text) or int(text, 8) & least != least:
+            raise ValueError(
+                f"{text!r} is not a mode in octal that gives the owner at least {least:o}"
             )
-        return int(str(value), 8)
+        return int(text, 8)
+
+    return Parsed("mode", parse)
 
 
-class HostPort(click.ParamType[Address | None]):
-    """An address to listen on: `127.0.0.1:8081`, `[::1]:8081`, or `:8081` for every address. An
-    empty text, or `off` where a variable cannot be empty, means no listener and gives None."""
-
-    name = "address"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Address | None:
-        if isinstance(value, Address):
-            return value
-        if value in ("", "off"):
-            return None
-        match = re.fullmatch(r"(?:\[([0-9a-fA-F:.%\w]+)\]|([^:\[\]]*)):(\d{1,5})", str(value))
-        if match is None or int(match[3]) > 65535:
-            self.fail(f"{value!r} is not HOST:PORT, like 127.0.0.1:8081 or [::1]:8081", param, ctx)
-        return Address(match[1] or match[2] or "0.0.0.0", int(match[3]))
+def parse_address(text: str) -> Address | None:
+    """Return an address to listen on: `127.0.0.1:8081`, `[::1]:8081`, or `:8081` for every address.
+    An empty text, or `off` where a variable cannot be empty, means no listener and gives None.
+    Raises ValueError."""
+    if text in ("", "off"):
+        return None
+    match = re.fullmatch(r"(?:\[([0-9a-fA-F:.%\w]+)\]|([^:\[\]]*)):(\d{1,5})", text)
+    if match is None or int(match[3]) > 65535:
+        raise ValueError(f"{text!r} is not HOST:PORT, like 127.0.0.1:8081 or [::1]:8081")
+    return Address(match[1] or match[2] or "0.0.0.0", int(match[3]))
 
 
-class HostNames(click.ParamType[tuple[str, ...]]):
+ADDRESS = Parsed("address", parse_address)
+
+
+class HostNames(Parsed[tuple[str, ...]]):
     """Names of hosts, separated by commas and without ports; `*` for any."""
 
-    name = "names"
+    def __init__(self) -> None:
+        super().__init__("names", _host_names)
 
     def split_envvar_value(self, rv: str) -> Sequence[str]:
         """Take a variable as one value."""
         return [rv]
 
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, ...]:
-        if isinstance(value, tuple):
-            return value
-        names = tuple(filter(None, (each.strip() for each in str(value).lower().split(","))))
-        for name in names:
-            if not re.fullmatch(r"\*|[a-z0-9_.-]{1,253}", name):
-                self.fail(f"{name!r} is not a host name, like mq.example.org", param, ctx)
-        return names
+
+def _host_names(text: str) -> tuple[str, ...]:
+    names = tuple(filter(None, (each.strip() for each in text.lower().split(","))))
+    for name in names:
+        if not re.fullmatch(r"\*|[a-z0-9_.-]{1,253}", name):
+            raise ValueError(f"{name!r} is not a host name, like mq.example.org")
+    return names
 
 
 class Daemon(click.Command):

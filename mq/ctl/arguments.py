@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from mq.command.flags import Parsed
 from mq.config import MAX_CONTENT_TYPE_BYTES
 from mq.errors import (
     CommandFailed,
     ExitCode,
-    InvalidName,
     InvalidRequest,
     PropertiesTooLarge,
 )
 from mq.lines.ndjson import is_content_type
 from mq.names import (
     MAX_DEAD_REASON_BYTES,
-    MessageId,
     QueueName,
     is_dead_reason,
     parse_message_id,
@@ -29,8 +28,6 @@ from mq.properties import Properties, check_properties, require_http_size
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
-
-_LEASE = re.compile(r'"?([0-9a-f]{16})"?')
 
 _OTHER_WORDS = {
     "send": "publish push put post add enqueue",
@@ -70,10 +67,8 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
 
-class QueueParam(click.ParamType[QueueName]):
-    """A queue's name."""
-
-    name = "queue"
+class QueueParam(Parsed[QueueName]):
+    """A queue's name, with completion."""
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
@@ -85,86 +80,58 @@ class QueueParam(click.ParamType[QueueName]):
         names = queue_names(ctx)
         return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> QueueName:
-        try:
-            return parse_queue_name(str(value))
-        except InvalidName as error:
-            self.fail(str(error), param, ctx)
 
+QUEUE = QueueParam("queue", parse_queue_name)
+ID = Parsed("id", parse_message_id)
 
-queue_argument = click.argument("queue", type=QueueParam())
+queue_argument = click.argument("queue", type=QUEUE)
 then_option = click.option(
-    "--then", metavar="QUEUE", type=QueueParam(), multiple=True,
+    "--then", metavar="QUEUE", type=QUEUE, multiple=True,
     help="Take from this queue when QUEUE has no message; for more queues give it again, the most "
     "urgent first.",
 )  # fmt: skip
 
 
-class IdParam(click.ParamType[MessageId]):
-    """A message's id."""
-
-    name = "id"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> MessageId:
-        try:
-            return parse_message_id(str(value))
-        except InvalidName as error:
-            self.fail(str(error), param, ctx)
+def _lease(text: str) -> int:
+    match = re.fullmatch(r'"?([0-9a-f]{16})"?', text)
+    if match is None or not int(match[1], 16):
+        raise ValueError(f"{text!r} is not a lease; give the one that recv showed")
+    return int(match[1], 16)
 
 
-class LeaseParam(click.ParamType[int]):
-    """An ETag as `recv` shows it, with or without its quotes."""
-
-    name = "etag"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> int:
-        match = _LEASE.fullmatch(str(value))
-        if match is None or not int(match[1], 16):
-            self.fail(f"{value!r} is not a lease; give the one that recv showed", param, ctx)
-        return int(match[1], 16)
+def _content_type(text: str) -> str:
+    kind = text.strip()
+    if not kind or not is_content_type(kind):
+        raise ValueError(
+            f"{text!r} is not a content type: give 1 to {MAX_CONTENT_TYPE_BYTES} printable ASCII "
+            "characters"
+        )
+    return kind
 
 
-class ContentTypeParam(click.ParamType[str]):
-    """A content type that the server accepts as the header."""
-
-    name = "type"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> str:
-        text = str(value).strip()
-        if not text or not is_content_type(text):
-            self.fail(
-                f"{value!r} is not a content type: give 1 to {MAX_CONTENT_TYPE_BYTES} printable "
-                "ASCII characters",
-                param,
-                ctx,
-            )
-        return text
+def _property(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError(f"{text!r}: give NAME=VALUE, like X-Meta-Shop=north")
+    check_properties([(name, value)])
+    return name, value
 
 
-class PropertyParam(click.ParamType[tuple[str, str]]):
-    """A property, as NAME=VALUE."""
+def _reason(text: str) -> str:
+    if not is_dead_reason(text):
+        raise ValueError(
+            f"{text!r}: give 1 to {MAX_DEAD_REASON_BYTES} printable ASCII characters, without "
+            "space at the ends"
+        )
+    return text
 
-    name = "name=value"
 
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, str]:
-        name, equals, text = str(value).partition("=")
-        if not equals:
-            self.fail(f"{value!r}: give NAME=VALUE, like X-Meta-Shop=north", param, ctx)
-        try:
-            check_properties([(name, text)])
-        except InvalidRequest as error:
-            self.fail(str(error), param, ctx)
-        return name, text
+LEASE = Parsed("etag", _lease)
+"""An ETag as `recv` shows it, with or without its quotes."""
+
+CONTENT_TYPE = Parsed("type", _content_type)
+PROPERTY = Parsed("name=value", _property)
+REASON = Parsed("text", _reason)
 
 
 def checked_properties(given: Sequence[tuple[str, str]]) -> Properties:
@@ -175,25 +142,6 @@ def checked_properties(given: Sequence[tuple[str, str]]) -> Properties:
     except (InvalidRequest, PropertiesTooLarge) as error:
         raise click.UsageError(str(error)) from None
     return properties
-
-
-class ReasonParam(click.ParamType[str]):
-    """Why a message is a dead letter."""
-
-    name = "text"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> str:
-        text = str(value)
-        if not is_dead_reason(text):
-            self.fail(
-                f"{value!r}: give 1 to {MAX_DEAD_REASON_BYTES} printable ASCII characters, without "
-                "space at the ends",
-                param,
-                ctx,
-            )
-        return text
 
 
 class Source:

@@ -11,7 +11,7 @@ import click
 from mq import __version__
 from mq.command.pace import messages_text
 from mq.command.running import EXIT_CODES, exit_codes_text
-from mq.ctl.arguments import Commands, IdParam, LeaseParam, queue_argument
+from mq.ctl.arguments import ID, LEASE, Commands, queue_argument
 from mq.ctl.commands.benching import bench
 from mq.ctl.commands.executing import execute
 from mq.ctl.commands.leases import release, touch
@@ -139,8 +139,8 @@ def rm(context: click.Context, queue: QueueName, yes: bool) -> None:
 
 @mqctl.command()
 @queue_argument
-@click.argument("ids", metavar="ID...", type=IdParam(), nargs=-1, required=True)
-@click.option("--lease", type=LeaseParam(), help="Only under this lease, as recv showed it.")
+@click.argument("ids", metavar="ID...", type=ID, nargs=-1, required=True)
+@click.option("--lease", type=LEASE, help="Only under this lease, as recv showed it.")
 @everywhere
 @click.pass_context
 def ack(
@@ -162,7 +162,7 @@ def ack(
 
 @mqctl.command()
 @queue_argument
-@click.argument("message_id", metavar="[ID]", type=IdParam(), required=False)
+@click.argument("message_id", metavar="[ID]", type=ID, required=False)
 @click.option("-n", "--max", "limit", type=click.IntRange(1), default=10, show_default=True,
               help="How many messages to show at most.")  # fmt: skip
 @click.option("--state", type=click.Choice([str(each) for each in SHOWN_STATES]),

@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 from mq import errors
-from mq.command.flags import FILE, FOLDER, HostPort
+from mq.command.flags import FILE, FOLDER, parse_address
 from mq.config import DEFAULT_URL
 from mq.ctl.ways.access import Access, in_own_words
 from mq.errors import CommandFailed, ExitCode, MQError
@@ -126,8 +126,8 @@ def _admin_of_server(listens: str | None, url: str | None) -> str | None:
     if listens is None:
         return None
     try:
-        address = HostPort().convert(listens, None, None)
-    except click.BadParameter:
+        address = parse_address(listens)
+    except ValueError:
         return listens
     if address is None:
         return None

@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from mq import __version__
-from mq.command.flags import FILE, Daemon, HostPort, Mode, Port, Seconds, Size, flag
+from mq.command.flags import ADDRESS, FILE, SIZE, Daemon, Port, Seconds, flag, permissions
 from mq.command.logs import configure_logs
 from mq.command.running import exit_codes_text, run
 from mq.command.signals import fail_when_asked
@@ -31,11 +31,11 @@ _DEFAULTS = ServerConfig()
 @flag("--address", "address", str, _DEFAULTS.address, "Address to listen on; empty for none.")
 @flag("--port", "port", Port(), _DEFAULTS.port,
       "TCP port; 0 takes a free one, which the log names.")  # fmt: skip
-@flag("--max-body", "max_body_bytes", Size(), "256MiB",
+@flag("--max-body", "max_body_bytes", SIZE, "256MiB",
       "The largest body, written like 1000, 64KiB or 256MiB.")  # fmt: skip
 @flag("--socket", "socket", FILE, None, "Listen on this unix socket too.")
-@flag("--socket-mode", "socket_mode", Mode(0o600), "600", "Permissions of the unix socket.")
-@flag("--admin", "admin", HostPort(), str(_DEFAULTS.admin),
+@flag("--socket-mode", "socket_mode", permissions(0o600), "600", "Permissions of the unix socket.")
+@flag("--admin", "admin", ADDRESS, str(_DEFAULTS.admin),
       "HOST:PORT to serve the page, health and metrics on; empty or off for none.")  # fmt: skip
 @click.option("--admin-write", is_flag=True, envvar="MQ_ADMIN_WRITE", show_envvar=True,
               help="Let the page there publish, remove and delete, with the tokens of the "

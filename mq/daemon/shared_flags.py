@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from mq.command.flags import FILE, FOLDER, HostNames, Mode, Seconds, Size, flag
+from mq.command.flags import FILE, FOLDER, SIZE, HostNames, Seconds, flag, permissions
 from mq.command.logs import LOG_FORMATS
 from mq.config import MAX_VISIBILITY_SECONDS, ServerConfig
 
@@ -31,10 +31,10 @@ _STORE = (
     flag("--max-queue-messages", "max_queue_messages", click.IntRange(0),
          _DEFAULTS.max_queue_messages,
          "Publish answers 503 while a queue has this many ready messages; 0 for no limit."),
-    flag("--min-free", "min_free_bytes", Size(), None,
+    flag("--min-free", "min_free_bytes", SIZE, None,
          "Publish answers 503 while less space than this is free; 0 for no floor. "
          "[default: 16MiB, or 1 % of a smaller file system]"),
-    flag("--mode", "mode", Mode(0o700), "700", "Permissions of the folders that mq makes."),
+    flag("--mode", "mode", permissions(0o700), "700", "Permissions of the folders that mq makes."),
 )  # fmt: skip
 
 _CLIENTS = (

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from mq import __version__
-from mq.command.flags import FILE, Seconds
+from mq.command.flags import FILE, Parsed, Seconds, parse_path
 from mq.command.running import EXIT_CODES, exit_codes_text, run
 from mq.errors import ExitCode
 from pyspark_mq.options.options import CLAIM_MESSAGES
@@ -22,44 +22,26 @@ from pyspark_mq.pipeline.running.stopping import end_children, raise_on_signals,
 
 T = TypeVar("T")
 
-_WRITE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,70}")
-
 _AGAIN = "interrupted: run it again to go on"
 
 
-class PathOrAddress(click.ParamType[str]):
-    """A path, which is made whole because a write is named by it, or an address such as
+def _path_or_address(text: str) -> str:
+    """Return a path, which is made whole because a write is named by it, or an address such as
     hdfs://... for Spark."""
-
-    name = "path"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> str:
-        text = str(value)
-        return text if "://" in text else os.path.abspath(FILE.convert(text, param, ctx))
+    return text if "://" in text else os.path.abspath(parse_path(text))
 
 
-PATH = PathOrAddress()
+def _write_name(text: str) -> str:
+    """Return the name of a write, which becomes that of a folder after the name of its command."""
+    if not re.fullmatch(r"[A-Za-z0-9_.-]{1,70}", text):
+        raise ValueError(
+            f"{text!r} is not a name: it has 1 to 70 letters, digits, '_', '.' and '-'"
+        )
+    return text
 
 
-class WriteName(click.ParamType[str]):
-    """The name of a write, which becomes that of a folder after the name of its command."""
-
-    name = "text"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> str:
-        text = str(value)
-        if not _WRITE_NAME.fullmatch(text):
-            self.fail(
-                f"{text!r} is not a name: it has 1 to 70 letters, digits, '_', '.' and '-'",
-                param,
-                ctx,
-            )
-        return text
-
+_PATH = Parsed("path", _path_or_address)
+_NAME = Parsed("text", _write_name)
 
 PIPELINE_EXIT_CODES = EXIT_CODES | {
     ExitCode.OK: "done",
@@ -91,7 +73,7 @@ def mq_pipeline() -> None:
     help="Names, separated by commas; with --root also patterns.",
 )
 @click.option(
-    "--lake", type=PATH, required=True, help="The folder of the lake, a path or an address."
+    "--lake", type=_PATH, required=True, help="The folder of the lake, a path or an address."
 )
 @click.option(
     "--once/--continuous",
@@ -150,7 +132,7 @@ def archive(place: Any, every: float, batch: int, takeover: bool, **asked: Any) 
 
 @mq_pipeline.command()
 @place_flags
-@click.option("--lake", type=PATH, required=True, help="The folder of the lake.")
+@click.option("--lake", type=_PATH, required=True, help="The folder of the lake.")
 @click.option("--to", required=True, help="The queue that gets the messages.")
 @click.option("--queue", "queues", multiple=True, help="Only messages of this queue; repeatable.")
 @click.option("--since", help="Only those published from then on, like '2026-11-22 08:00', in UTC.")
@@ -163,7 +145,7 @@ def archive(place: Any, every: float, batch: int, takeover: bool, **asked: Any) 
     help="Publish under the old ids. A message that the queue still has is not published again.",
 )
 @click.option(
-    "--name", type=WriteName(), help="A name for this replay; another name replays the same again."
+    "--name", type=_NAME, help="A name for this replay; another name replays the same again."
 )
 def replay(place: Any, queues: tuple[str, ...], **asked: Any) -> None:
     """Publish messages of a lake to a queue, each once."""
@@ -181,7 +163,7 @@ def replay(place: Any, queues: tuple[str, ...], **asked: Any) -> None:
 
 @mq_pipeline.command()
 @place_flags
-@click.argument("paths", type=PATH, nargs=-1, required=True)
+@click.argument("paths", type=_PATH, nargs=-1, required=True)
 @click.option("--to", required=True, help="The queue that gets the messages.")
 @click.option(
     "--format",
@@ -193,9 +175,7 @@ def replay(place: Any, queues: tuple[str, ...], **asked: Any) -> None:
     "--body",
     help="The column that is the message. Default: the column value; without one the row as JSON.",
 )
-@click.option(
-    "--name", type=WriteName(), help="A name for this load; another name loads the same again."
-)
+@click.option("--name", type=_NAME, help="A name for this load; another name loads the same again.")
 def load(place: Any, paths: tuple[str, ...], **asked: Any) -> None:
     """Publish the rows of files to a queue, each once."""
     from pyspark_mq.pipeline.jobs.load import LoadJob

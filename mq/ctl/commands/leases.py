@@ -6,7 +6,7 @@ import click
 
 from mq.command.flags import Seconds
 from mq.config import MAX_VISIBILITY_SECONDS
-from mq.ctl.arguments import IdParam, LeaseParam, QueueParam, queue_argument
+from mq.ctl.arguments import ID, LEASE, QUEUE, queue_argument
 from mq.ctl.common_flags import everywhere, flags_of, opened, require_root
 from mq.ctl.screen import display
 from mq.names import MessageId, QueueName
@@ -14,11 +14,11 @@ from mq.names import MessageId, QueueName
 
 @click.command()
 @queue_argument
-@click.argument("message_id", metavar="ID", type=IdParam())
+@click.argument("message_id", metavar="ID", type=ID)
 @click.option("--visibility", "visibility_seconds", required=True,
               type=Seconds(0, MAX_VISIBILITY_SECONDS, min_open=True),
               help="Seconds from now until the message returns.")  # fmt: skip
-@click.option("--lease", type=LeaseParam(), help="Only this lease, as recv showed it; else any.")
+@click.option("--lease", type=LEASE, help="Only this lease, as recv showed it; else any.")
 @everywhere
 @click.pass_context
 def touch(
@@ -37,9 +37,9 @@ def touch(
 
 
 @click.command()
-@click.argument("queue", type=QueueParam(), required=False)
-@click.argument("message_id", metavar="[ID]", type=IdParam(), required=False)
-@click.option("--lease", type=LeaseParam(), help="Only under this lease, as recv showed it.")
+@click.argument("queue", type=QUEUE, required=False)
+@click.argument("message_id", metavar="[ID]", type=ID, required=False)
+@click.option("--lease", type=LEASE, help="Only under this lease, as recv showed it.")
 @click.option("--group", help="In place of a message: the group of a Spark query, as its option "
               "says.")  # fmt: skip
 @click.option("--force", is_flag=True, help="With --group: give back sealed batches too, which the "

@@ -11,7 +11,7 @@ import click
 from mq.command.pace import messages_text
 from mq.command.stdout import printable
 from mq.config import MAX_MOVES
-from mq.ctl.arguments import IdParam, LeaseParam, QueueParam, ReasonParam, queue_argument
+from mq.ctl.arguments import ID, LEASE, QUEUE, REASON, queue_argument
 from mq.ctl.common_flags import everywhere, flags_of, opened
 from mq.ctl.screen import display
 from mq.ctl.screen.progress import ProgressBar
@@ -32,7 +32,7 @@ _KINDS: dict[type[MQError], str] = {IdTaken: _TAKEN, MessageNotFound: _GONE}
 _max = click.option("-n", "--max", "limit", type=click.IntRange(1),
                     help="How many messages at most, oldest first.  [default: all that are "
                     "ready]")  # fmt: skip
-_ids = click.option("--id", "ids", type=IdParam(), multiple=True, metavar="ID",
+_ids = click.option("--id", "ids", type=ID, multiple=True, metavar="ID",
                     help="Only this message, whatever its state; may be given again.")  # fmt: skip
 
 
@@ -48,13 +48,13 @@ class _Way(NamedTuple):
 
 
 @click.command()
-@click.argument("source", type=QueueParam())
-@click.argument("target", type=QueueParam())
+@click.argument("source", type=QUEUE)
+@click.argument("target", type=QUEUE)
 @_max
 @_ids
-@click.option("--lease", type=LeaseParam(), help="With one --id: only under this lease, as recv "
+@click.option("--lease", type=LEASE, help="With one --id: only under this lease, as recv "
               "showed it.")  # fmt: skip
-@click.option("--reason", type=ReasonParam(), help="Why they are dead letters in TARGET, which "
+@click.option("--reason", type=REASON, help="Why they are dead letters in TARGET, which "
               "tells it to those who receive them.")  # fmt: skip
 @everywhere
 @click.pass_context
@@ -92,7 +92,7 @@ def move(
 @queue_argument
 @_max
 @_ids
-@click.option("--to", "target", type=QueueParam(), help="Another queue to move them to.  [default: "
+@click.option("--to", "target", type=QUEUE, help="Another queue to move them to.  [default: "
               "QUEUE]")  # fmt: skip
 @everywhere
 @click.pass_context

@@ -23,11 +23,6 @@ class ChangeParam(click.ParamType[str]):
 
     name = "name=value"
 
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> str:
-        return str(value)
-
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:

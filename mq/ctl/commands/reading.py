@@ -12,7 +12,7 @@ import click
 
 from mq.command.stdout import printable, require_reader
 from mq.config import MAX_ANSWER_MESSAGES, SECOND_NS
-from mq.ctl.arguments import IdParam, queue_argument
+from mq.ctl.arguments import ID, queue_argument
 from mq.ctl.common_flags import everywhere, flags_of, opened, raw_option
 from mq.ctl.screen import display
 from mq.ctl.ways.access import Access, ShownMessage
@@ -31,7 +31,7 @@ _AWAY = (ExitCode.UNAVAILABLE, ExitCode.TRY_AGAIN)
 
 @click.command()
 @queue_argument
-@click.argument("ids", metavar="ID...", type=IdParam(), nargs=-1, required=True)
+@click.argument("ids", metavar="ID...", type=ID, nargs=-1, required=True)
 @raw_option
 @everywhere
 @click.pass_context

@@ -15,10 +15,10 @@ from mq.command.flags import Seconds
 from mq.command.pace import messages_text
 from mq.config import MAX_BATCH_BYTES, MAX_DELAY_SECONDS
 from mq.ctl.arguments import (
-    ContentTypeParam,
-    IdParam,
-    PropertyParam,
-    QueueParam,
+    CONTENT_TYPE,
+    ID,
+    PROPERTY,
+    QUEUE,
     Source,
     checked_properties,
     queue_argument,
@@ -37,15 +37,15 @@ from mq.names import MessageId, QueueName
 @queue_argument
 @click.argument("body", required=False)
 @click.option("-f", "--file", "file", type=click.File("rb"), help="Send this file; - is stdin.")
-@click.option("--content-type", type=ContentTypeParam(),
+@click.option("--content-type", type=CONTENT_TYPE,
               help="What the body is, for example text/plain.")  # fmt: skip
-@click.option("--id", "message_id", type=IdParam(),
+@click.option("--id", "message_id", type=ID,
               help="Publish under this id, once, however often you send it.")  # fmt: skip
 @click.option("--delay", "delay_seconds", type=Seconds(0, MAX_DELAY_SECONDS),
               help="Seconds for which it is hidden.  [default: the queue's setting]")  # fmt: skip
-@click.option("--property", "properties", type=PropertyParam(), multiple=True,
+@click.option("--property", "properties", type=PROPERTY, multiple=True,
               help="Keep this with the message, as X-Meta-Shop=north; repeatable.")  # fmt: skip
-@click.option("--also", metavar="QUEUE", type=QueueParam(), multiple=True,
+@click.option("--also", metavar="QUEUE", type=QUEUE, multiple=True,
               help="Publish it to this queue as well, to all or to none; repeatable.")  # fmt: skip
 @click.option("--batch", "is_batch", is_flag=True,
               help="Publish one message a line, as {\"body\": \"text\"}, all or none.")  # fmt: skip

@@ -11,7 +11,7 @@ import click
 
 from mq.command.flags import Seconds
 from mq.command.stdout import printable
-from mq.ctl.arguments import QueueParam
+from mq.ctl.arguments import QUEUE
 from mq.ctl.common_flags import admin_option, everywhere, flags_of, opened
 from mq.ctl.screen.display import age, aligned, with_pauses
 from mq.ctl.screen.flow import FlowMeter, QueueFlow
@@ -29,7 +29,7 @@ _STEPS = {b"\x1b[A": -1, b"k": -1, b"\x1b[B": 1, b"j": 1, b"\x1b[5~": -10, b"\x1
 
 
 @click.command()
-@click.argument("queues", metavar="[QUEUE]...", type=QueueParam(), nargs=-1)
+@click.argument("queues", metavar="[QUEUE]...", type=QUEUE, nargs=-1)
 @click.option("--interval", type=Seconds(0.1, 3600), default=2.0, show_default=True,
               help="Seconds between two looks.")  # fmt: skip
 @click.option("--once", is_flag=True, help="Print one table, after one interval.")
