@@ -15,6 +15,7 @@ from mq.commit.operation import Done, Operation, Submitted, tell
 from mq.names import QueueName
 from mq.store.shared_state import Workspace
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 MAX_TOGETHER = 64
@@ -40,13 +41,13 @@ class Joint(Generic[T]):
             self._begin(asked[first : first + MAX_TOGETHER])
 
 
-def grouped_by_queue(asked: Iterable[tuple[QueueName, T]]) -> dict[QueueName, list[T]]:
-    """Return what is asked of each queue, in that order."""
-    found: dict[QueueName, list[T]] = {}
-    for queue, each in asked:
-        others = found.get(queue)
+def grouped(asked: Iterable[tuple[K, T]]) -> dict[K, list[T]]:
+    """Return what is asked of each queue, or under any other key, in that order."""
+    found: dict[K, list[T]] = {}
+    for key, each in asked:
+        others = found.get(key)
         if others is None:
-            found[queue] = [each]
+            found[key] = [each]
         else:
             others.append(each)
     return found
@@ -57,27 +58,32 @@ ForAll = Callable[[Workspace, QueueName, Sequence[T]], Operation[Sequence[Any]]]
 what is wrong."""
 
 
-class JointOperation(Generic[T]):
-    """Runs the same operation for all requests of a round that ask it of a queue."""
+class JointOperation(Generic[K, T]):
+    """Runs the same operation for all requests of a round that ask it of a queue, or of the same
+    several queues. One operation serves at most as many requests as `most` says."""
 
     def __init__(
         self,
         committer: Committer,
-        make: Callable[[QueueName, Sequence[T]], Operation[Sequence[Any]]],
+        make: Callable[[K, Sequence[T]], Operation[Sequence[Any]]],
+        most: Callable[[K], int] = lambda _: MAX_TOGETHER,
     ) -> None:
         self._committer = committer
         self._make = make
-        self._joint: Joint[tuple[QueueName, tuple[T, Done]]] = Joint(committer, self._begin)
+        self._most = most
+        self._joint: Joint[tuple[K, tuple[T, Done]]] = Joint(committer, self._begin)
 
-    def submit(self, queue: QueueName, asked: T, done: Done) -> None:
+    def submit(self, key: K, asked: T, done: Done) -> None:
         """Ask for one thing; `done` gets its result, or what is wrong with it."""
-        self._joint.ask((queue, (asked, done)))
+        self._joint.ask((key, (asked, done)))
 
-    def _begin(self, requests: Sequence[tuple[QueueName, tuple[T, Done]]]) -> None:
-        for queue, some in grouped_by_queue(requests).items():
-            asked, dones = zip(*some, strict=True)
-            telling = partial(tell_outcomes, dones)
-            self._committer.submit(Submitted(self._make(queue, asked), telling, len(some)))
+    def _begin(self, requests: Sequence[tuple[K, tuple[T, Done]]]) -> None:
+        for key, all_asked in grouped(requests).items():
+            most = self._most(key)
+            for first in range(0, len(all_asked), most):
+                asked, dones = zip(*all_asked[first : first + most], strict=True)
+                telling = partial(tell_outcomes, dones)
+                self._committer.submit(Submitted(self._make(key, asked), telling, len(asked)))
 
 
 def tell_outcomes(

@@ -199,7 +199,8 @@ class Workspace:
         raise StoreUnavailable(
             f"queue {queue} has {len(ready)} of the {limit} ready messages that "
             f"{'--max-queue-messages' if own is None else 'its setting max-messages'} allows, "
-            f"which leaves no room for {messages} more; receive and remove go on"
+            f"which leaves no room for {messages} more; receive and remove go on",
+            is_full=True,
         )
 
     def _coming(self, queue: QueueName, ready: ReadyQueue) -> int:

@@ -28,6 +28,7 @@ from mq.store.moving.move import MovedMessages, Moving
 from mq.store.peeking import peek
 from mq.store.peeking.peek_hidden import HiddenAsk, HiddenPeeks
 from mq.store.peeking.peeked_message import PeekedMessage, close_peeked
+from mq.store.publishing.copies import Queues
 from mq.store.publishing.own_id import Ids, check_publish_under
 from mq.store.publishing.publish import MAX_BATCHES_AT_ONCE, Draft, Entry, Published
 from mq.store.publishing.publisher import Publisher
@@ -79,7 +80,7 @@ class Store:
         """Run an operation as `run` does, for a caller that does not wait: see `submit_publish`."""
         self._committer.submit(Submitted(make(self._work), done))
 
-    def joint(self, make: ForAll[T]) -> JointOperation[T]:
+    def joint(self, make: ForAll[T]) -> JointOperation[QueueName, T]:
         """Return an object that runs operations of a gateway, one for all requests of a round."""
         return JointOperation(self._committer, partial(make, self._work))
 
@@ -91,8 +92,7 @@ class Store:
         return await self._committer.run(queues.create_queue(self._work, queue, changes))
 
     async def delete_queue(self, queue: QueueName) -> None:
-        """Delete a queue and all its messages. It never comes back. Raises QueueNotFound,
-        StoreUnavailable."""
+        """Delete a queue and its messages for good. Raises QueueNotFound, StoreUnavailable."""
         await self._committer.run(queues.delete_queue(self._work, queue))
 
     async def purge(self, queue: QueueName, scope: PurgeScope = PurgeScope.ALL) -> int:
@@ -117,8 +117,8 @@ class Store:
         await self._committer.run(settings.change_settings(self._work, queue, changes))
 
     async def note_first_receives(self) -> None:
-        """Let each seal also say when its message was first received. Versions that cannot read it
-        do not open the root any more. Nothing changes without seals. Raises StoreUnavailable."""
+        """Let each seal also say when its message was first received: older versions do not open
+        the root any more. Nothing changes without seals. Raises StoreUnavailable."""
         if self._work.spool.has_seals:
             await self._in_worker(self._work.spool.use_long_seals)
 
@@ -134,14 +134,15 @@ class Store:
         place = spool.files, spool.fd(Folder.NEW), spool.file_mode
         return bodies.Upload(*place, self._workers, self._work.floor)
 
-    async def publish(self, queue: QueueName, draft: Draft) -> Published:
-        """Publish, and close the draft's file. Raises QueueNotFound, StoreUnavailable, IdTaken."""
-        return await self._publisher.publish(queue, draft)
+    async def publish(self, queue: QueueName, draft: Draft, also: Queues = ()) -> Published:
+        """Publish, and close the draft's file; or, from memory, to the queues in `also` too, all or
+        none. Raises QueueNotFound, StoreUnavailable, IdTaken."""
+        return await self._publisher.publish(queue, draft, also)
 
-    def submit_publish(self, queue: QueueName, draft: Draft, done: Done) -> None:
-        """Publish a body that is in memory, under an id of the server, for a caller that does not
-        wait. `done` gets what `publish` returns or raises, on the event loop, never at once."""
-        self._publisher.submit(queue, draft, done)
+    def submit_publish(self, queue: QueueName, draft: Draft, done: Done, also: Queues = ()) -> None:
+        """Publish a small body under an id of the server, for a caller that does not wait. `done`
+        gets what `publish` returns or raises, on the event loop, never at once."""
+        self._publisher.submit(queue, draft, done, also)
 
     async def publish_batch(
         self, queue: QueueName, entries: Sequence[Entry], also: Sequence[QueueName] = ()

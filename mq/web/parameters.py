@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 from urllib.parse import parse_qsl
 
@@ -89,7 +88,7 @@ def read_parameters(
 
 def read_queues(
     parameters: dict[str, str], name: str, first: QueueName
-) -> Sequence[QueueName] | None:
+) -> tuple[QueueName, ...] | None:
     """Return the queues that a parameter names besides the first, or None if it is not given.
     Raises InvalidName, InvalidRequest."""
     text = parameters.get(name)
@@ -98,7 +97,7 @@ def read_queues(
     queues = dict.fromkeys([first, *map(parse_queue_name, text.split(","))])
     if len(queues) > MAX_QUEUES:
         raise InvalidRequest(f"{len(queues)} queues; one request may name at most {MAX_QUEUES}")
-    return [*queues][1:]
+    return tuple(queues)[1:]
 
 
 def read_seconds(

@@ -37,15 +37,15 @@ from mq.web.connections.quick_connection import Parsed, QuickConnection
 from mq.web.connections.unread import takes_at_once
 from mq.web.downloads import answer_small_body
 from mq.web.durations import Durations
-from mq.web.endpoints.publishing import answer_published
+from mq.web.endpoints.publishing import ALSO, answer_published
 from mq.web.endpoints.receiving import head_of
 from mq.web.origin_policy import OriginPolicy
-from mq.web.parameters import BareHead, read_content_type, read_leases
+from mq.web.parameters import BareHead, read_content_type, read_leases, read_queues
 from mq.web.properties import read_properties
 from mq.web.routes import MESSAGE_PATH, MESSAGES_PATH
 from mq.web.tokens import Scope, Tokens
 
-_PATH = re.compile(r"/([^/?%]+)/messages(?:/([^/?%,]+))?")
+_PATH = re.compile(rf"/([^/?%]+)/messages(?:/([^/?%,]+)|\?{ALSO}=([^?%&+]+))?")
 _EXPECT = istr("Expect")
 _IF_MATCH = istr("If-Match")
 _OWN_ID = istr("X-Message-Id")
@@ -134,6 +134,7 @@ class QuickWay:
     ) -> QuickHead | None:
         """Return what a head asks for, or None if it is for the usual way. Raises MQError."""
         queue, message_id = parse_queue_name(found[1]), found[2]
+        also = (found[3] and read_queues({ALSO: found[3]}, ALSO, queue)) or ()
         method, headers = message.method, message.headers
         if method == "POST" and message_id is None:
             longest = min(SMALL_BODY_BYTES, self._store.max_body_bytes)
@@ -142,8 +143,9 @@ class QuickWay:
             asked = BareHead(headers)
             content_type, properties = read_content_type(asked), read_properties(asked)
             trailer = pack_trailer(properties) if properties else b""
-            return QuickHead(method, queue, headers, payload.total_bytes, content_type, trailer)
-        if payload is not EMPTY_PAYLOAD:
+            head = QuickHead(method, queue, headers, payload.total_bytes, content_type, trailer)
+            return head._replace(also=also) if also else head
+        if payload is not EMPTY_PAYLOAD or found[3]:
             return None
         if method == "GET" and message_id is None:
             return None if _IF_MATCH in headers else QuickHead(method, queue, headers)
@@ -158,7 +160,8 @@ class QuickWay:
         if self._tokens is not None:
             token = self._tokens.authenticate(request)
             request.connection.is_known = True
-            token.require(Scope.WRITE, request.head.queue)
+            for queue in (request.head.queue, *request.head.also):
+                token.require(Scope.WRITE, queue)
 
     def _begin(self, request: _Request, body: bytes) -> None:
         """Do what the request asks for. From here on this way answers it, or hands it over."""
@@ -168,7 +171,7 @@ class QuickWay:
             draft = Draft(len(body), zlib.crc32(body), head.content_type, body)
             if head.trailer:
                 draft.trailer = head.trailer
-            store.submit_publish(head.queue, draft, request.published)
+            store.submit_publish(head.queue, draft, request.published, head.also)
         elif head.method == "GET":
             store.submit_receive(head.queue, request.received)
         else:

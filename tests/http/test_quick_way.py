@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mq.names import QueueName
 from tests.support.faults import SYNCS, WatchedFiles
 from tests.support.sites import BOTH, close, parse_answer, site_on
 from tests.support.stores import eventually
@@ -40,6 +41,58 @@ async def test_publish_receive_and_remove_go_the_quick_way(root: Path, kind: str
         assert site.way.taken[0] in first
         assert site.way.taken[1:] == ["GET", "DELETE", "GET"]
         await close(writer)
+
+
+async def test_a_publish_to_several_queues_goes_the_quick_way(root: Path) -> None:
+    async with site_on(root) as site:
+        await site.ask("PUT", "/bills")
+        target = "/orders/messages?also=bills"
+        answers = [
+            await site.ask("POST", target, b"two coffees", content_type="text/plain", x_meta_a="1")
+            for _ in range(3)  # The third one's head is known.
+        ]
+
+        ids = [each.headers["x-message-id"] for each in answers]
+        assert [each.status for each in answers] == [201] * 3
+        for queue in ("orders", "bills"):
+            received = [await site.ask("GET", f"/{queue}/messages") for _ in ids]
+            assert [each.headers["x-message-id"] for each in received] == ids
+            assert {each.body for each in received} == {b"two coffees"}
+            assert {each.headers["x-meta-a"] for each in received} == {"1"}
+        assert site.way.taken == ["put", *["POST"] * 3, *["GET"] * 6]
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        ("also=bills,missing", 404),
+        ("also=bills,-", 400),
+        ("also=bills&also=orders", 201),
+        ("also=bills&delay=0", 201),
+        ("also=b%69lls", 201),
+        ("also=", 400),
+        ("also=,", 400),
+    ],
+)
+async def test_other_publishes_to_several_queues_end_the_usual_way(
+    root: Path, query: str, status: int
+) -> None:
+    async with site_on(root) as site:
+        await site.ask("PUT", "/bills")
+        answer = await site.ask("POST", f"/orders/messages?{query}", b"body")
+
+        assert answer.status == status
+        assert (await site.ask("GET", "/bills/messages")).status == (200 if status == 201 else 204)
+
+
+async def test_a_token_for_one_queue_publishes_to_no_other(root: Path) -> None:
+    async with site_on(root, "token") as site:
+        await site.store.create_queue(QueueName("bills"))
+        target = "/orders/messages?also=bills"
+        answers = [await site.ask("POST", target, b"body") for _ in range(3)]
+
+        assert [each.status for each in answers] == [403] * 3
+        assert (await site.ask("GET", "/orders/messages")).status == 204
 
 
 UNUSUAL: dict[str, tuple[str, bytes | None, dict[str, str], int]] = {

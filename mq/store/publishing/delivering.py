@@ -16,7 +16,7 @@ from mq.ids import Position, order_key
 from mq.lifecycle import Folder
 from mq.names import QueueName, file_name, queue_path
 from mq.spool.moves import OpenFolder
-from mq.store.joint import grouped_by_queue
+from mq.store.joint import grouped
 from mq.store.patience import Patience, with_queue
 from mq.store.shared_state import Workspace, no_queue
 
@@ -75,7 +75,7 @@ def _move_usual(work: Workspace, linked: Sequence[Linked]) -> list[bool]:
     source, opened = work.spool.opened(_NEW), []
     moving: list[int] = []
     chains: list[Chain] = []
-    for queue, numbers in grouped_by_queue(usual).items():
+    for queue, numbers in grouped(usual).items():
         try:
             work.hold_queue(queue)
             opened.append(work.spool.queues.open(queue))

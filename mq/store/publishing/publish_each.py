@@ -13,7 +13,7 @@ from mq.disk.calls import check, run
 from mq.errors import MQError, QueueLocked, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import QueueName, file_name
-from mq.store.joint import grouped_by_queue
+from mq.store.joint import grouped
 from mq.store.publishing.delivering import (
     Linked,
     deliver_each,
@@ -78,7 +78,7 @@ def _usual(work: Workspace, asked: Sequence[ToPublish]) -> list[_Usual]:
     """Return the messages about whose queues nothing is unusual. Those queues are held."""
     usual: list[_Usual] = []
     numbered = [(queue, number) for number, (queue, *_) in enumerate(asked)]
-    for queue, numbers in grouped_by_queue(numbered).items():
+    for queue, numbers in grouped(numbered).items():
         drafts = [asked[number][1] for number in numbers]
         if _is_usual(work, queue, drafts):
             usual_ns = delay_ns(work, queue)

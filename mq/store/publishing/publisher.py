@@ -9,11 +9,14 @@ from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
+from mq.commit.awaited import settle
 from mq.commit.committer import Committer
 from mq.commit.operation import Done, Submitted
+from mq.config import SMALL_BODY_BYTES
 from mq.names import MessageId, QueueName
-from mq.store.joint import Joint, tell_outcome
+from mq.store.joint import Joint, JointOperation, tell_outcome
 from mq.store.publishing.batch import publish_batch
+from mq.store.publishing.copies import Queues, most_in_one_set, publish_copies, publish_copy
 from mq.store.publishing.own_id import publish_own
 from mq.store.publishing.publish import Draft, Entry, Published, publish
 from mq.store.publishing.publish_each import Outcome, ToPublish, publish_each
@@ -29,25 +32,34 @@ class Publisher:
         self._work = work
         self._committer = committer
         self._joint: Joint[ToPublish] = Joint(committer, self._publish_each)
+        self._copies: JointOperation[Queues, Draft] = JointOperation(
+            committer, partial(publish_copies, work), most_in_one_set
+        )
         self._tasks: set[asyncio.Task[Any]] = set()
         self._turns: WeakValueDictionary[tuple[QueueName, MessageId], asyncio.Lock] = (
             WeakValueDictionary()
         )
 
-    async def publish(self, queue: QueueName, draft: Draft) -> Published:
-        """Publish one message. Raises QueueNotFound, StoreUnavailable, IdTaken.
+    async def publish(self, queue: QueueName, draft: Draft, also: Queues = ()) -> Published:
+        """Publish one message; to the queues in `also` too, all or none, if its body is in memory.
+        Raises QueueNotFound, StoreUnavailable, IdTaken.
 
         The file of a draft is closed when no operation uses it any more. If the caller is cancelled
         before that, the message is published all the same.
         """
+        if also:
+            return await self._publish_copies((queue, *also), draft)
         if draft.body is not None:
             return await self._publish(queue, draft)
         return await self._see_through(self._publish_file(queue, draft))
 
-    def submit(self, queue: QueueName, draft: Draft, done: Done) -> None:
-        """Publish one message with its body in memory, under an id of the server. `done` gets what
-        `publish` returns or raises."""
-        self._joint.ask((queue, draft, done))
+    def submit(self, queue: QueueName, draft: Draft, done: Done, also: Queues = ()) -> None:
+        """Publish one message with its small body in memory, under an id of the server. `done` gets
+        what `publish` returns or raises."""
+        if also:
+            self._copies.submit((queue, *also), draft, done)
+        else:
+            self._joint.ask((queue, draft, done))
 
     def _publish_each(self, asked: Sequence[ToPublish]) -> None:
         if len(asked) == 1:
@@ -86,6 +98,14 @@ class Publisher:
         turn = self._turns.setdefault((queue, draft.message_id), asyncio.Lock())
         async with turn:
             return await self._committer.run(publish_own(self._work, queue, draft))
+
+    async def _publish_copies(self, queues: Queues, draft: Draft) -> Published:
+        assert draft.body is not None, "a body in a file goes to one queue"
+        if draft.message_id is not None or draft.length > SMALL_BODY_BYTES:
+            return await self._committer.run(publish_copy(self._work, queues, draft))
+        future: asyncio.Future[Published] = asyncio.get_running_loop().create_future()
+        self._copies.submit(queues, draft, partial(settle, future, None))
+        return await future
 
     async def publish_batch(
         self, queue: QueueName, entries: Sequence[Entry], also: Sequence[QueueName] = ()

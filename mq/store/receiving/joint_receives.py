@@ -11,7 +11,7 @@ from functools import partial
 from mq.commit.committer import Committer
 from mq.commit.operation import Done, Operation, Submitted, tell
 from mq.names import QueueName
-from mq.store.joint import Joint, grouped_by_queue
+from mq.store.joint import Joint, grouped
 from mq.store.receiving.lease_each import lease_each
 from mq.store.receiving.oldest import Ask
 from mq.store.receiving.receive import (
@@ -46,7 +46,7 @@ class JointReceives:
         self._joint.ask((queue, done))
 
     def _begin(self, asked: Sequence[tuple[QueueName, Done]]) -> None:
-        queues = grouped_by_queue(asked)
+        queues = grouped(asked)
         if len(queues) == 1:
             self._take(*queues.popitem())
             return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
 from dataclasses import replace
 
 from aiohttp import web
@@ -13,7 +12,7 @@ from mq.errors import InvalidRequest
 from mq.names import QueueName
 from mq.spool.message.held import NO_FD
 from mq.spool.message.trailer import pack_trailer
-from mq.store.publishing.publish import Draft, Entry, Published
+from mq.store.publishing.publish import Draft, Published
 from mq.store.store import Store
 from mq.times import rfc3339
 from mq.web.answers import Answer
@@ -59,7 +58,7 @@ async def publish(store: Store, request: web.BaseRequest, target: Target) -> Ans
         limit = BodyLimit(MAX_BATCH_BYTES, "of a message for several queues")
     body = await read_small_body(store, request, target.queue, limit, (message_id,))
     if len(body) <= SMALL_BODY_BYTES:
-        published = await _publish(store, target.queue, also, draft_of(bytes(body)))
+        published = await store.publish(target.queue, draft_of(bytes(body)), also)
     else:
         async with store.open_upload() as upload:
             last = await read_large_body(upload, request, body, limit)
@@ -67,22 +66,12 @@ async def publish(store: Store, request: web.BaseRequest, target: Target) -> Ans
                 await upload.write(last)
                 async with store.batch_slots:
                     draft = await upload.read_whole(draft_of)
-                    published = await _publish(store, target.queue, also, draft)
+                    published = await store.publish(target.queue, draft, also)
             else:
                 whole = await upload.finish(last, content_type, properties)
                 draft = replace(whole, message_id=message_id, delay_ns=delay_ns)
                 published = await store.publish(target.queue, draft)
     return answer_published(target.queue, published)
-
-
-async def _publish(
-    store: Store, queue: QueueName, also: Sequence[QueueName], draft: Draft
-) -> Published:
-    """Publish a message that is in memory. For several queues it is a batch of one."""
-    if not also:
-        return await store.publish(queue, draft)
-    [published] = await store.publish_batch(queue, [Entry(None, draft)], also)
-    return published
 
 
 def answer_published(queue: QueueName, published: Published) -> Answer:
