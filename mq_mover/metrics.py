@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from prometheus_client.core import Metric
 
@@ -13,34 +14,29 @@ from mq.metrics.tally import MoverCounts
 
 def serve_metrics(address: Address, counts: MoverCounts) -> Address:
     """Serve the metrics beside the mover. Returns the address. Raises StartRefused."""
-    return serve_in_thread(address, _MoverCollector(counts))
+    return serve_in_thread(address, partial(mover_metrics, counts))
 
 
-class _MoverCollector:
-    def __init__(self, counts: MoverCounts) -> None:
-        self._counts = counts
-
-    def collect(self) -> Iterable[Metric]:
-        counts = self._counts
-        yield counter(
-            "mq_messages_redelivered",
-            "Received messages moved back to their queue.",
-            counts.redelivered,
-        )
-        yield counter(
-            "mq_messages_dead_lettered",
-            "Messages moved to a dead letter queue.",
-            counts.dead_lettered,
-        )
-        for name, help in (
-            ("redelivered", "Received messages of a queue that were moved back to it."),
-            ("dead_lettered", "Messages of a queue that were moved to a dead letter queue."),
-        ):
-            found = {queue: getattr(each, name) for queue, each in counts.by_queue().items()}
-            yield counter_by_queue(f"mq_queue_messages_{name}", help, found)
-        yield moved(counts)
-        yield gauge(
-            "mq_mover_lag_seconds",
-            "How late the message that is being moved is; 0 while none is due.",
-            counts.lag_ns / SECOND_NS,
-        )
+def mover_metrics(counts: MoverCounts) -> Iterable[Metric]:
+    yield counter(
+        "mq_messages_redelivered",
+        "Received messages moved back to their queue.",
+        counts.redelivered,
+    )
+    yield counter(
+        "mq_messages_dead_lettered",
+        "Messages moved to a dead letter queue.",
+        counts.dead_lettered,
+    )
+    for name, help in (
+        ("redelivered", "Received messages of a queue that were moved back to it."),
+        ("dead_lettered", "Messages of a queue that were moved to a dead letter queue."),
+    ):
+        found = {queue: getattr(each, name) for queue, each in counts.by_queue().items()}
+        yield counter_by_queue(f"mq_queue_messages_{name}", help, found)
+    yield moved(counts)
+    yield gauge(
+        "mq_mover_lag_seconds",
+        "How late the message that is being moved is; 0 while none is due.",
+        counts.lag_ns / SECOND_NS,
+    )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from prometheus_client.core import Metric
+from functools import partial
 
 from mq.config import Address
 from mq.metrics.exposition import reaped, serve_in_thread
@@ -13,12 +11,4 @@ from mq.metrics.tally import ReaperCounts
 
 def serve_metrics(address: Address, counts: ReaperCounts) -> Address:
     """Serve the metrics beside the reaper. Returns the address. Raises StartRefused."""
-    return serve_in_thread(address, _ReaperCollector(counts))
-
-
-class _ReaperCollector:
-    def __init__(self, counts: ReaperCounts) -> None:
-        self._counts = counts
-
-    def collect(self) -> Iterable[Metric]:
-        yield from reaped(self._counts)
+    return serve_in_thread(address, partial(reaped, counts))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from prometheus_client.exposition import choose_encoder
 
 from mq.config import MAX_METRIC_QUEUES, SECOND_NS
 from mq.metrics.exposition import (
-    Collector,
+    Collect,
     counter,
     counter_by_queue,
     gauge,
@@ -49,12 +50,12 @@ async def render(
     """Return the text and its type. While the store is being opened, `health` is None and only the
     metrics of the process are returned. Raises OSError."""
     gateway = None if children is None else children.gateway
-    collectors: list[Collector] = [_Requests(durations, gateway)]
+    collectors: list[Collect] = [partial(_request_metrics, durations, gateway)]
     if health is not None:
         survey, space = await health.survey(), await health.free_space()
-        collectors.append(_Store(health, survey, space, children))
+        collectors.append(_Store(health, survey, space, children).collect)
     if children is not None:
-        collectors.append(_Children(children.mover, children.reaper))
+        collectors.append(partial(_children_metrics, children))
     encode, content_type = choose_encoder(readable_accept(accept))
     # With hundreds of queues this takes milliseconds, which requests need not wait for.
     return await asyncio.to_thread(encode, registry_of(*collectors)), content_type
@@ -68,36 +69,25 @@ class ChildCounts(NamedTuple):
     gateway: GatewayCounts | None = None
 
 
-class _Requests:
-    def __init__(self, durations: Durations, gateway: GatewayCounts | None) -> None:
-        self._durations = durations
-        self._gateway = gateway
-
-    def collect(self) -> Iterable[Metric]:
-        found: dict[tuple[str, ...], Histogram] = {
-            (route, method, str(status)): histogram
-            for (route, method, status), histogram in self._durations.found.copy().items()
-        }
-        if self._gateway is not None:
-            found |= self._gateway.requests()
-        yield histograms(
-            "mq_http_request_duration_seconds",
-            "Seconds from a request's head until its answer is ready, or sent if it is long.",
-            ["route", "method", "code"],
-            found,
-        )
+def _request_metrics(durations: Durations, gateway: GatewayCounts | None) -> Iterable[Metric]:
+    found: dict[tuple[str, ...], Histogram] = {
+        (route, method, str(status)): histogram
+        for (route, method, status), histogram in durations.found.copy().items()
+    }
+    if gateway is not None:
+        found |= gateway.requests()
+    yield histograms(
+        "mq_http_request_duration_seconds",
+        "Seconds from a request's head until its answer is ready, or sent if it is long.",
+        ["route", "method", "code"],
+        found,
+    )
 
 
-class _Children:
-    """The metrics of the children that the server does not count itself."""
-
-    def __init__(self, mover: MoverCounts, reaper: ReaperCounts) -> None:
-        self._mover = mover
-        self._reaper = reaper
-
-    def collect(self) -> Iterable[Metric]:
-        yield moved(self._mover)
-        yield from reaped(self._reaper)
+def _children_metrics(children: ChildCounts) -> Iterable[Metric]:
+    """Yield the metrics of the children that the server does not count itself."""
+    yield moved(children.mover)
+    yield from reaped(children.reaper)
 
 
 class _Store:

@@ -4,7 +4,7 @@ metrics."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
 from prometheus_client.core import (
@@ -22,27 +22,34 @@ from mq.metrics.histogram import Histogram
 from mq.metrics.metrics_server import MetricsServer
 from mq.metrics.tally import MoverCounts, ReaperCounts
 
-
-class Collector(Protocol):
-    def collect(self) -> Iterable[Metric]:
-        """Return the metrics as they are now."""
+Collect = Callable[[], Iterable[Metric]]
+"""Returns metrics as they are now."""
 
 
-def registry_of(*collectors: Collector) -> CollectorRegistry:
+class _Collector:
+    def __init__(self, collect: Collect) -> None:
+        self.collect = collect
+
+
+def registry_of(*collectors: Collect) -> CollectorRegistry:
     """Return a registry of what `collectors` report, the version, and the resources that the
     process uses."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
-    for collector in (_BuildInfo(), *collectors):
-        registry.register(collector)
+    for collect in (_build_info, *collectors):
+        registry.register(_Collector(collect))
     return registry
 
 
-def serve_in_thread(address: Address, collector: Collector) -> Address:
+def _build_info() -> Iterable[Metric]:
+    yield gauges("mq_build_info", "The version of MQ.", ["version"], {(__version__,): 1})
+
+
+def serve_in_thread(address: Address, collect: Collect) -> Address:
     """Serve `/metrics` beside a blocking process until it ends. Returns the address with the port
     that it got. Raises StartRefused."""
     try:
-        server = MetricsServer(address, _answering(registry_of(collector)))
+        server = MetricsServer(address, _answering(registry_of(collect)))
     except (OSError, UnicodeError) as error:  # UnicodeError: it cannot be the name of a host.
         reason = getattr(error, "strerror", None) or error
         raise StartRefused(
@@ -122,8 +129,3 @@ def reaped(counts: ReaperCounts) -> Iterable[Metric]:
     yield gauge(
         "mq_reaper_kept_files", "Files that the reaper's last look left for later.", counts.kept
     )
-
-
-class _BuildInfo:
-    def collect(self) -> Iterable[Metric]:
-        yield gauges("mq_build_info", "The version of MQ.", ["version"], {(__version__,): 1})

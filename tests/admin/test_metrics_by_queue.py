@@ -22,7 +22,7 @@ from mq.metrics.tally import (
 from mq.names import QueueName
 from mq.store.counts import ACTIVITIES, Activity, OperationCounts
 from mq.web.durations import Durations
-from mq_mover.metrics import _MoverCollector
+from mq_mover.metrics import mover_metrics
 from tests.support.processes import Server, wait_until
 from tests.support.scraping import Scrape, scrape
 from tests.support.wire import Wire, request_bytes
@@ -85,7 +85,7 @@ def test_a_mover_by_itself_tells_them_too() -> None:
 
     found = {
         (sample.name, sample.labels["queue"]): sample.value
-        for family in _MoverCollector(counts).collect()
+        for family in mover_metrics(counts)
         for sample in family.samples
         if "queue" in sample.labels
     }
