@@ -26,7 +26,6 @@ another process has renamed, to fence its owner off, takes no more members.
 from __future__ import annotations
 
 import stat
-from contextlib import suppress
 
 from mq.disk.files import HIDDEN
 from mq.lifecycle import Folder
@@ -96,9 +95,7 @@ def members(spool: Spool, folder: Folder, name: str) -> list[str]:
 def members_of_queue(spool: Spool, folder: Folder, name: str, queue: QueueName) -> list[str]:
     """Return the names of a queue's messages in a set without parts: none if it is gone, or what
     has its name is not a folder. Raises OSError."""
-    with suppress(FileNotFoundError, NotADirectoryError):
-        return [each for each in spool.names_below(folder, name) if each.startswith(f"{queue}:")]
-    return []
+    return [each for each in spool.names_if_any(folder, name) if each.startswith(f"{queue}:")]
 
 
 def remove_empty_set(spool: Spool, folder: Folder, name: str) -> None:

@@ -239,12 +239,8 @@ class Spool:
         try:
             fd, bare, _keeper = self.reach(folder, name)
             return self.files.status_of(fd, bare)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
-        except OSError as error:
-            if error.errno == errno.ENOTDIR:
-                return None
-            raise
 
     def path(self, folder: Folder, name: str) -> str:
         """Return the absolute path, for the few calls that take no descriptor."""
@@ -266,6 +262,12 @@ class Spool:
         """Return the names in a folder inside `folder`. Raises FileNotFoundError,
         NotADirectoryError."""
         return list_names(self.files, self.fd(folder), name)
+
+    def names_if_any(self, folder: Folder, name: str) -> list[str]:
+        """Return what `names_below` returns, or nothing if there is no such folder."""
+        with suppress(FileNotFoundError, NotADirectoryError):
+            return self.names_below(folder, name)
+        return []
 
     def make_folders(self, folder: Folder, *names: str) -> None:
         """Make each of these folders inside `folder`, unless it exists. Raises FileNotFoundError,

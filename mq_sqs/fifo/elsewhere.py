@@ -136,7 +136,7 @@ def _ready_elsewhere(
         status = spool.status(Folder.QUEUES, holder)
         if status is None or status.st_ctime_ns < search.changed_ns:
             continue
-        for name in _names(spool, Folder.QUEUES, holder):
+        for name in spool.names_if_any(Folder.QUEUES, holder):
             if _is_young(name, search.since):
                 yield Folder.QUEUES, QueueName(holder), f"{holder}/{name}", MessageId(name)
 
@@ -153,8 +153,8 @@ def _young(
 def _purged(
     spool: Spool, holder: QueueName, folder: str, since: str
 ) -> Iterator[tuple[Folder, QueueName, str, MessageId]]:
-    for part in _names(spool, Folder.REMOVE, folder):
-        for name in _names(spool, Folder.REMOVE, f"{folder}/{part}"):
+    for part in spool.names_if_any(Folder.REMOVE, folder):
+        for name in spool.names_if_any(Folder.REMOVE, f"{folder}/{part}"):
             message_id = name.rpartition(":")[2]
             if _is_young(message_id, since):
                 yield Folder.REMOVE, holder, f"{folder}/{part}/{name}", MessageId(message_id)
@@ -162,13 +162,6 @@ def _purged(
 
 def _is_young(message_id: str, since: str) -> bool:
     return message_id[:_TIME_CHARACTERS] >= since and is_server_id(message_id)
-
-
-def _names(spool: Spool, folder: Folder, name: str) -> list[str]:
-    try:
-        return spool.names_below(folder, name)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
 
 
 def _text_of(time_ns: int) -> str:

@@ -100,7 +100,7 @@ def parts_of(spool: Spool, folder: str) -> Iterator[str]:
     """Yield the parts, open or closed, in `QUEUE:.purged`, each by its name from `remove` on; none
     for a folder of another kind."""
     if folder.endswith(PURGED_SUFFIX):
-        for entry in _parts_in(spool, folder):
+        for entry in spool.names_if_any(Folder.REMOVE, folder):
             if _number_of(entry) is not None:
                 yield f"{folder}/{entry}"
 
@@ -112,13 +112,6 @@ def places_in(parts: Iterable[str], queue: QueueName) -> Iterator[str]:
         for name in dict.fromkeys((part, part.removesuffix(OPEN_SUFFIX))):
             yield f"{name}/"
             yield f"{name}/{queue}:"
-
-
-def _parts_in(spool: Spool, folder: str) -> list[str]:
-    try:
-        return spool.names_below(Folder.REMOVE, folder)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
 
 
 def _hand_over(spool: Spool, name: str) -> None:

@@ -106,10 +106,7 @@ def numbers_below(spool: Spool, name: str) -> list[int]:
 
 
 def below(spool: Spool, name: str) -> list[str]:
-    try:
-        return spool.names_below(Folder.SPARK, name)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
+    return spool.names_if_any(Folder.SPARK, name)
 
 
 def unlink(spool: Spool, name: str) -> None:
