@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from enum import Enum
 
 from mq.disk.files import Files
-from mq.fsck.suspect import FindingKind, SuspectPlace, move_to_corrupt
+from mq.fsck.suspect import FindingKind, PlacedSuspect, SuspectPlace, move_to_corrupt
 from mq.lifecycle import Folder
 from mq.spool.disk_errors import NO_MESSAGE
 from mq.spool.message.checksum import measure
-from mq.spool.message.held import Held, Lost, hold_in, seal_of
+from mq.spool.message.held import Held, Lost, seal_of
 from mq.spool.message.seal import published_ns
-from mq.spool.spool import Spool
 
 WAY = (Folder.NEW, Folder.QUEUES, Folder.DELAY, Folder.REMOVE)
 
@@ -41,10 +40,10 @@ def _are_two(files: Files, fd: int, held: Held) -> bool:
 
 
 @dataclass(frozen=True)
-class Duplicate:
+class Duplicate(PlacedSuspect):
     """Two names for one message. A crash between link and unlink leaves two names of one file; a
     copy or a restored backup leaves two files. `kept` is the one further on its way. It stays, and
-    `other` is set aside, so a removed message does not return.
+    the one at `place` is set aside, so a removed message does not return.
 
     A message with another body than the removed one, however, was never removed: it stays, and the
     removed one makes room. One with the same body that was published at another time was not
@@ -52,21 +51,15 @@ class Duplicate:
     only if it was published at one time: the queues may have the same id.
     """
 
-    spool: Spool
-    other: SuspectPlace
     kept: SuspectPlace
     kind = FindingKind.DUPLICATE
-
-    @property
-    def path(self) -> str:
-        return str(self.other)
 
     def look(self) -> str | None:
         # Look without the lock, which would make a receiver skip the message: most have only moved
         # on.
         if not self.spool.exists(*self.kept):
             return None
-        held = self._hold()
+        held = self.hold()
         if isinstance(held, Lost):
             return None
         with held:
@@ -74,7 +67,7 @@ class Duplicate:
         return None if likeness is None else f"{self.kept} is {likeness.value}"
 
     def mend(self) -> str | None:
-        held = self._hold()
+        held = self.hold()
         if isinstance(held, Lost):
             return None
         with held:
@@ -83,10 +76,7 @@ class Duplicate:
                 return None
             if likeness is Likeness.OTHER_BODY and self.kept.folder is Folder.REMOVE:
                 return self._make_room()
-            return move_to_corrupt(self.spool, self.other)
-
-    def _hold(self) -> Held | Lost:
-        return hold_in(self.spool, *self.other)
+            return move_to_corrupt(self.spool, self.place)
 
     def _compare(self, held: Held) -> Likeness | None:
         """Compare the two. Returns None unless both names exist at one instant: the first is looked
@@ -105,7 +95,7 @@ class Duplicate:
         try:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
                 return None
-            if self.spool.inode(*self.other) != held.status.st_ino:
+            if self.spool.inode(*self.place) != held.status.st_ino:
                 return None
             if files.inode(fd) == held.status.st_ino:
                 return None if self._is_in_batch else Likeness.SAME_FILE
@@ -116,7 +106,7 @@ class Duplicate:
     def _likeness(self, fd: int, held: Held) -> Likeness | None:
         files = self.spool.files
         is_same = _is_same(files, fd, held)
-        if self.other.message != self.kept.message:
+        if self.place.message != self.kept.message:
             is_one = is_same and self._is_of_one_time(fd, held)
             return Likeness.SAME_BODY if is_one else None
         if is_same and self.kept.folder is Folder.REMOVE and _are_two(files, fd, held):
@@ -127,7 +117,7 @@ class Duplicate:
     def _is_in_batch(self) -> bool:
         """Whether the message is in a sealed batch, which unlinks names that are left over when it
         goes on."""
-        return self.other.folder is Folder.NEW and "/" in self.other.name
+        return self.place.folder is Folder.NEW and "/" in self.place.name
 
     def _is_of_one_time(self, fd: int, held: Held) -> bool:
         message_id = self.kept.message.rpartition(":")[2]

@@ -36,16 +36,11 @@ class Foreign(PlacedSuspect):
 
 
 @dataclass(frozen=True)
-class UnreadableQueue:
+class UnreadableQueue(PlacedSuspect):
     """The folder of a queue that the file system cannot read. What is in it was not looked at."""
 
-    place: SuspectPlace
     why: str
     kind = FindingKind.DAMAGED
-
-    @property
-    def path(self) -> str:
-        return str(self.place)
 
     def look(self) -> str | None:
         return f"the folder cannot be read: {self.why}"

@@ -82,7 +82,7 @@ class Walk:
             except OSError as error:
                 if error.errno not in UNREADABLE:
                     raise
-                yield UnreadableQueue(place, os.strerror(error.errno))
+                yield UnreadableQueue(self._spool, place, os.strerror(error.errno))
 
     def _count(self) -> int:
         """Return about how many names there are. A folder that cannot be listed is a finding
