@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 from mq.config import DEFAULT_CONTENT_TYPE
 from mq.ctl.ways.access import Readable, ShownMessage
+from mq.lifecycle import State
 from mq.store.peeking.peeked_message import PeekedMessage
 from mq.store.receiving.received_message import Received
 from mq.times import rfc3339
@@ -13,39 +15,33 @@ from mq.times import rfc3339
 
 def peeked_message(peeked: PeekedMessage) -> ShownMessage:
     """Return a message as `mqctl` shows it. The file stays open if the body is large."""
-    return ShownMessage(
-        message_id=peeked.message_id,
-        state=peeked.state,
-        lease=None if peeked.lease is None else f"{peeked.lease:016x}",
-        receive_count=peeked.receive_count,
-        content_type=peeked.content_type or DEFAULT_CONTENT_TYPE,
-        published_at=rfc3339(peeked.published_ns),
-        visible_at=None if peeked.visible_ns is None else rfc3339(peeked.visible_ns),
-        length=peeked.length,
-        body=_body_in(peeked.body, peeked.fd, peeked.length),
-        is_damaged=peeked.is_damaged,
-        properties=peeked.properties,
-        dead_from=None if peeked.burial is None else peeked.burial.queue,
-        dead_reason=None if peeked.burial is None else peeked.burial.reason,
-    )
+    shown = _shown(peeked, peeked.state, peeked.lease, peeked.visible_ns)
+    return replace(shown, is_damaged=peeked.is_damaged)
 
 
 def received_message(received: Received) -> ShownMessage:
     """Return a message as `mqctl` shows it to its receiver. The file stays open if the body is
     large."""
+    return _shown(received, State.LEASED, received.lease, received.visible_ns)
+
+
+def _shown(
+    message: PeekedMessage | Received, state: State, lease: int | None, visible_ns: int | None
+) -> ShownMessage:
+    burial = message.burial
     return ShownMessage(
-        message_id=received.message_id,
-        state="leased",
-        lease=f"{received.lease:016x}",
-        receive_count=received.receive_count,
-        content_type=received.content_type or DEFAULT_CONTENT_TYPE,
-        published_at=rfc3339(received.published_ns),
-        visible_at=rfc3339(received.visible_ns),
-        length=received.length,
-        body=_body_in(received.body, received.fd, received.length),
-        properties=received.properties,
-        dead_from=None if received.burial is None else received.burial.queue,
-        dead_reason=None if received.burial is None else received.burial.reason,
+        message_id=message.message_id,
+        state=state,
+        lease=None if lease is None else f"{lease:016x}",
+        receive_count=message.receive_count,
+        content_type=message.content_type or DEFAULT_CONTENT_TYPE,
+        published_at=rfc3339(message.published_ns),
+        visible_at=None if visible_ns is None else rfc3339(visible_ns),
+        length=message.length,
+        body=_body_in(message.body, message.fd, message.length),
+        properties=message.properties,
+        dead_from=None if burial is None else burial.queue,
+        dead_reason=None if burial is None else burial.reason,
     )
 
 
