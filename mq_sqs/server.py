@@ -24,7 +24,7 @@ def front_maker(config: ServerConfig, addressing: Addressing) -> FrontMaker:
     async def make(front: Front) -> AsyncIterator[HttpServer]:
         await _note_first_receives(front.store)
         if keys is not None:
-            front.credentials.reload_too("signing keys", keys)
+            front.credentials.reload_too("signing keys", keys.reload)
         gateway = Gateway(
             front.store,
             addressing,

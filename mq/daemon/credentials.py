@@ -3,7 +3,7 @@ read together."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
 
 import structlog
 
@@ -14,12 +14,6 @@ from mq.errors import ExitCode, StartRefused
 from mq.web.tokens import Tokens
 
 log = structlog.get_logger(__name__)
-
-
-class Reloadable(Protocol):
-    """What is read from a file. `reload` raises StartRefused, and changes nothing then."""
-
-    def reload(self) -> None: ...
 
 
 class Credentials:
@@ -35,26 +29,26 @@ class Credentials:
             if config.cert is None or config.key is None
             else Certificate(config.cert, config.key)
         )
-        self._also: dict[str, Reloadable] = {}
+        self._also: dict[str, Callable[[], None]] = {}
 
     @property
     def tokens(self) -> Tokens | None:
         """The tokens, in the same object after each reload."""
         return None if self._token_file is None else self._token_file.tokens
 
-    def reload_too(self, what: str, each: Reloadable) -> None:
-        """Reload `each` too, whenever the files are read again."""
-        self._also[what] = each
+    def reload_too(self, what: str, reload: Callable[[], None]) -> None:
+        """Call `reload` too, whenever the files are read again. It changes nothing if it raises
+        StartRefused."""
+        self._also[what] = reload
 
     def reload(self) -> None:
         """Read each of the files again. One that is not in order is logged, and what it said before
         still applies. Blocking."""
         own = {"tokens": self._token_file, "certificate": self.certificate}
-        for what, each in (own | self._also).items():
-            if each is None:
-                continue
+        reloads = {what: each.reload for what, each in own.items() if each is not None}
+        for what, reload in (reloads | self._also).items():
             try:
-                each.reload()
+                reload()
             except StartRefused as error:
                 log.error("not reloaded; the old one stays", what=what, why=str(error))
             else:

@@ -209,7 +209,7 @@ def _adopt(children: Children, admin: Admin, credentials: Credentials) -> None:
     """Show what the children count, and let the gateway read its keys again with the server."""
     admin.children = children.counts
     if children.gateway is not None:
-        credentials.reload_too("gateway for SQS", children.gateway)
+        credentials.reload_too("gateway for SQS", children.gateway.reload)
 
 
 def _handle_signals(stop: asyncio.Event, reload_now: asyncio.Event) -> None:
