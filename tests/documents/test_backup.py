@@ -22,10 +22,10 @@ def _recipe(name: str) -> str:
     return DOCUMENT.partition(f"<!-- {name} -->\n```sh\n")[2].partition("```")[0]
 
 
-@pytest.mark.parametrize("mistake", ["delete", "purge"])
+@pytest.mark.parametrize("mistakes", [["delete"], ["purge"], ["purge", "delete"]], ids="-".join)
 @pytest.mark.parametrize("count", [5, 1500], ids=["short", "long"])
 def test_a_queue_that_was_deleted_or_purged_by_mistake_comes_back(
-    start_server: Callable[..., Server], mistake: str, count: int
+    start_server: Callable[..., Server], mistakes: list[str], count: int
 ) -> None:
     """A long queue is purged by its folder. No reaper runs here."""
     server = start_server()
@@ -37,7 +37,8 @@ def test_a_queue_that_was_deleted_or_purged_by_mistake_comes_back(
         assert orders.receive() is not None
         orders.publish("later", delay=3600)
 
-        assert getattr(orders, mistake)() in (None, count + 1)
+        for mistake in mistakes:
+            assert getattr(orders, mistake)() in (None, count + 1)
         orders.create()
         subprocess.run(["sh", "-c", _recipe("bring back")], cwd=server.root, check=True)
 
