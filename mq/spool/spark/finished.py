@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from mq.lifecycle import Folder
 from mq.spool.spark.claims import CLAIMS
-from mq.spool.spark.letting_go import ARCHIVE, name_in_remove
+from mq.spool.spark.letting_go import ARCHIVE, name_in_remove, unsynced_name
 from mq.spool.spark.marker_files import parse_number
 from mq.spool.spool import Spool
 
@@ -80,9 +80,10 @@ class DoneBatches:
         for number in new:
             if messages > self._most or gaps > _GAPS:
                 break
-            if _is_there(f"{self._root}/{GROUPS}/{group}/{number}"):
-                # The batch is on its way. Until it arrives, its messages are found where they are
-                # claimed.
+            claims = f"{self._root}/{GROUPS}/{group}"
+            if any(_is_there(f"{claims}/{name}") for name in (number, unsynced_name(number))):
+                # The batch is on its way, or kept. Until it arrives, its messages are found where
+                # they are claimed.
                 undone.add(number)
                 continue
             batches = self._read(group, number)

@@ -100,6 +100,19 @@ def test_a_batch_that_is_still_on_its_way_is_found_when_it_has_come(
     assert found(done, root, "orders:one") == ["remove/lake:.1/0/orders:one"]
 
 
+def test_a_batch_whose_sync_failed_is_found_once_a_person_has_let_it_go(
+    root: Path, spool: Spool
+) -> None:
+    put(root / "spark/claims/lake/1.unsynced", "orders:one")
+    set_floor(root, 1)
+    done = DoneBatches(spool)
+    assert list(done.paths("orders:one")) == []
+
+    (root / "spark/claims/lake/1.unsynced").rename(root / "remove/lake:.1")
+
+    assert found(done, root, "orders:one") == ["remove/lake:.1/0/orders:one"]
+
+
 @pytest.mark.parametrize(
     ("call", "path"),
     [
