@@ -261,14 +261,15 @@ class Reaper:
                 self._moves.unlink(OpenFolder(self._from, folder), name)
                 self._pass.files += 1
                 self.counts.reaped += 1
-            except FileNotFoundError:
-                continue
             except OSError as error:
                 self._leave(name, error)
         return True
 
     def _leave(self, name: str, error: OSError) -> None:
-        """Leave a file until the next pass, which comes sooner if the error concerns the disk."""
+        """Leave a file until the next pass, which comes sooner if the error concerns the disk. If
+        it is gone, another reaper, a deletion or a person was faster."""
+        if isinstance(error, FileNotFoundError):
+            return
         self._report(name, f"{error.strerror}")
         self._pass.errors += error.errno not in _FAULTS_OF_ONE_FILE
 
@@ -283,8 +284,6 @@ class Reaper:
     def _status(self, folder: int, name: str) -> os.stat_result | None:
         try:
             return os.stat(name, dir_fd=folder, follow_symlinks=False)
-        except FileNotFoundError:
-            return None
         except OSError as error:
             self._leave(name, error)
             return None

@@ -105,3 +105,22 @@ def test_folder_that_another_reaper_has_removed_is_no_error(
 
     assert names_in(removed) == []
     assert logs == []
+
+
+def test_folder_of_purges_that_a_deletion_takes_meanwhile_is_no_error(
+    removed: Path, files: WatchedFiles, reaper: Reaper
+) -> None:
+    """It is listed, and has another name by the time it is opened."""
+    purged = removed / "orders:.purged"
+    _write_messages(purged / "1")
+
+    def delete_queue(_: object, name: str) -> None:
+        if name == purged.name:
+            purged.rename(removed / "orders:.0123")
+
+    files.before["open_folder"] = delete_queue
+    with capture_logs() as logs:
+        reaper.reap()
+
+    assert names_in(removed) == ["orders:.0123"]
+    assert logs == []
