@@ -204,10 +204,13 @@ class Gateway:
 async def _hand_out(call: SqsCall, answer: Answer) -> Response:
     """Return an answer with messages. A large one is written here: its memory counts until its
     client has read it. Raises OSError if the client is gone."""
-    sent: Response = answer
-    if answer.length > SMALL_BODY_BYTES and call.share is not None:
-        sent = await answer_in_pieces(call.request, answer, call.share)
-    return await send_if_half_closed(call.request, sent)
+
+    async def write() -> Response:
+        if answer.length > SMALL_BODY_BYTES and call.share is not None:
+            return await answer_in_pieces(call.request, answer, call.share)
+        return answer
+
+    return await send_if_half_closed(call.request, write())
 
 
 def _refuse(request: _Arrival, error: SQSError) -> Answer | web.Response:

@@ -11,7 +11,12 @@ from aiohttp import web
 
 from mq.web.answers import Answer, Response
 from mq.web.connections.connection import Connection
-from mq.web.connections.unread import has_closed, is_reset, unacknowledged_bytes
+from mq.web.connections.unread import (
+    has_closed,
+    is_reset,
+    may_have_read_all,
+    unacknowledged_bytes,
+)
 
 RESET_SECONDS = 1.0
 """How long a client that has closed its own direction has to refuse an answer."""
@@ -51,15 +56,26 @@ async def unless_client_leaves(
         connection.when_lost = None
 
 
-async def send_if_half_closed(request: web.BaseRequest, answer: Response) -> Response:
+async def send_if_half_closed(request: web.BaseRequest, answering: Awaitable[Response]) -> Response:
     """Return the answer, which was sent if the client has closed its own direction. Raises
-    ConnectionError if that client is gone."""
-    if not _has_client_closed(request):
+    ConnectionError if that client is gone, and what `answering` raises."""
+    was_there = not _has_client_closed(request)
+    answer = await answering
+    if not _has_client_closed(request) or (was_there and _may_be_read(request, answer)):
         return answer
     sent = await _send(request, answer)
     if not await _takes_answer(request):
         raise ConnectionResetError("the client is gone")
     return sent
+
+
+def _may_be_read(request: web.BaseRequest, answer: Response) -> bool:
+    """Return whether an answer was written by its handler, and the client has reset its connection
+    after that. It may have read all of it: HAProxy resets connections that it keeps no longer."""
+    transport = request.transport
+    if isinstance(answer, Answer) or transport is None or transport.is_closing():
+        return False
+    return is_reset(transport) and may_have_read_all(transport)
 
 
 async def _send(request: web.BaseRequest, answer: Response) -> web.StreamResponse:

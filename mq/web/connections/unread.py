@@ -104,9 +104,19 @@ def poll_for_end(transport: asyncio.BaseTransport) -> select.poll | None:
 def is_reset(transport: asyncio.BaseTransport) -> bool:
     """Return whether the client takes no more either. A client on a unix socket that read
     everything and then closed is not found: it leaves no error."""
+    return _poll(transport, 0) & (_BROKEN if _is_unix(transport) else _GONE) != 0
+
+
+def may_have_read_all(transport: asyncio.Transport) -> bool:
+    """Return whether a client that is reset may have read the last byte, all of which is in the
+    hands of the system. What its own system has acknowledged does not tell: that may be late. A
+    unix socket is reset only if something was not read."""
+    return not _is_unix(transport) and not transport.get_write_buffer_size()
+
+
+def _is_unix(transport: asyncio.BaseTransport) -> bool:
     socket = transport.get_extra_info("socket")
-    is_unix = socket is not None and socket.family == AF_UNIX
-    return _poll(transport, 0) & (_BROKEN if is_unix else _GONE) != 0
+    return socket is not None and socket.family == AF_UNIX
 
 
 def _ask(transport: asyncio.BaseTransport, question: int) -> int:

@@ -108,8 +108,7 @@ async def _answer(
         head = head_of(received)
         if names_queue:
             head += f"X-Queue: {received.queue}\r\n"
-        answer = await answer_body(store, request, received, head)
-        return await send_if_half_closed(request, answer)
+        return await send_if_half_closed(request, answer_body(store, request, received, head))
     except (OSError, asyncio.CancelledError):
         await store.put_back(received)
         raise
@@ -130,8 +129,8 @@ async def _answer_many(
         if names_queue:
             queue = f'"queue": "{found[0].queue}", '  # They are all of one queue.
             members = [queue + each for each in members]
-        answer = await answer_lines(store, request, found, members, share)
-        return await send_if_half_closed(request, answer)
+        answering = answer_lines(store, request, found, members, share)
+        return await send_if_half_closed(request, answering)
     except BaseException:
         for received in found:
             await store.put_back(received)

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import select
 import signal
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
+from mq.web.answers import Response
+from mq.web.connections.presence import send_if_half_closed
+from mq.web.endpoints import receiving
 from tests.support.processes import Server, wait_until
+from tests.support.sites import close, site_on
 from tests.support.wire import (
     PIECE_BYTES,
     SMALL_BODY_BYTES,
@@ -160,3 +167,43 @@ def test_a_receiver_that_reads_to_the_end_and_then_leaves_keeps_its_lease(
     wait_until_closed(any_server, gone.local_port)
     assert len(received.body) == 1_000_000
     assert witness.count(queue) == (0, 1)
+
+
+@pytest.mark.parametrize("query", ["?wait=1", "?max=10"])
+async def test_a_receiver_that_reads_to_the_end_and_then_resets_keeps_its_lease(
+    root: Path, monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
+    """HAProxy resets connections that it keeps no longer. Here the server looks after that."""
+
+    async def look_late(request: web.BaseRequest, answering: Awaitable[Response]) -> Response:
+        async def answer() -> Response:
+            written = await answering
+            transport = request.transport
+            assert transport is not None
+            while transport.get_write_buffer_size():
+                await asyncio.sleep(0)
+            poll = select.poll()
+            poll.register(transport.get_extra_info("socket"), select.POLLHUP)
+            assert poll.poll(10_000)
+            return written
+
+        return await send_if_half_closed(request, answer())
+
+    def read_and_reset(port: int) -> int:
+        client = Wire(port)
+        received = client.request("GET", f"/orders/messages{query}")
+        client.reset()
+        return len(received.body)
+
+    monkeypatch.setattr(receiving, "send_if_half_closed", look_late)
+    async with site_on(root) as site:
+        await site.ask("POST", "/orders/messages", b"b" * 3 * SMALL_BODY_BYTES)
+        _, writer = await site.connect()
+        _, port = writer.get_extra_info("peername")
+        await close(writer)
+
+        length = await asyncio.to_thread(read_and_reset, port)
+
+        assert length >= 3 * SMALL_BODY_BYTES
+        counts = await site.ask("GET", "/orders")
+        assert (counts.json()["ready"], counts.json()["leased"]) == (0, 1)
