@@ -24,7 +24,7 @@ from mq.spool.disk_errors import FAULTS_OF_ONE_MESSAGE
 from mq.spool.message.burial import DEAD_ATTRIBUTE, burial_of, change_burial
 from mq.spool.message.held import Held, Lost, hold_in
 from mq.spool.message.seal import NO_LEASE
-from mq.store.holding import once_unlocked
+from mq.store.holding import hold_all
 from mq.store.indexing import MAX_LISTINGS, being_made_again, listing
 from mq.store.place import Place, place_in
 from mq.store.publishing.twins import has_another, lock_ids
@@ -74,7 +74,7 @@ def prepare_move(work: Workspace, moving: Moving) -> Operation[None]:
     """Prepare a move: on return both queues are held, the source's index is loaded, and the target
     has room. Raises QueueNotFound, StoreUnavailable."""
     for _ in range(MAX_LISTINGS):
-        yield from hold_both_queues(work, moving)
+        yield from hold_both(work, moving)
         if work.loaded_index(moving.source) is None:
             yield listing(work, moving.source)
         elif not work.knows_space(moving.target):
@@ -84,15 +84,10 @@ def prepare_move(work: Workspace, moving: Moving) -> Operation[None]:
     raise being_made_again(moving.source)
 
 
-def hold_both_queues(work: Workspace, moving: Moving) -> Operation[None]:
+def hold_both(work: Workspace, moving: Moving) -> Operation[None]:
     """Hold both queues. A deletion of either waits until the message has its new name: so one of
     the source misses none of its messages, and one of the target none that was moved there."""
-
-    def hold_both() -> None:
-        work.hold_queue(moving.source)
-        work.hold_queue(moving.target)
-
-    yield from once_unlocked(moving.source, hold_both)
+    return hold_all(work, (moving.source, moving.target))
 
 
 def try_move(

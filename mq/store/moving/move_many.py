@@ -22,7 +22,7 @@ from mq.store.moving.move import (
     Moving,
     check_move,
     count_moved,
-    hold_both_queues,
+    hold_both,
     move_message,
     prepare_move,
     try_move,
@@ -142,10 +142,10 @@ def _move_one(
     """Move one message by its id. Waits BUSY_WAIT_SECONDS for others that hold it or its id."""
     patience = with_message(message_id)
     while True:
-        yield from hold_both_queues(work, moving)
+        yield from hold_both(work, moving)
         if not work.knows_space(moving.target):
             yield from find_space(work, moving.target)
-            yield from hold_both_queues(work, moving)
+            yield from hold_both(work, moving)
         try:
             found = hold_by_id(work, moving.source, message_id, guard)
         except MessageNotFound:
