@@ -10,26 +10,30 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from enum import Enum
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
+from mq.disk.calls import ATTRIBUTE, LOCK, OPEN_MESSAGE, STATUS, STATUS_OF, Chain, Outcome, run_one
 from mq.disk.files import Files
-from mq.disk.status import AnyStatus
+from mq.disk.status import INODE, MODE, OWNER, AnyStatus, Status
 from mq.lifecycle import Folder
 from mq.spool.disk_errors import NO_MESSAGE
 from mq.spool.message.burial import DEAD_ATTRIBUTE
 from mq.spool.message.checksum import measure
-from mq.spool.message.seal import (
-    SEAL_ATTRIBUTE,
-    TYPE_ATTRIBUTE,
-    Seal,
-    published_ns,
-)
+from mq.spool.message.seal import SEAL_ATTRIBUTE, TYPE_ATTRIBUTE, Seal, published_ns
 from mq.spool.message.trailer import Content, read_at_once, read_long
 from mq.spool.spool import Spool
 
 NO_FD = -1
+
+_STATUS, _STATUS_OF, _SEAL = 2, 3, 4
+"""The positions of these calls among those of `holding`."""
+
+_LOCK_IT = (LOCK, ~0)
+_ASK_STATUS = (STATUS, ~0)
+_READ_SEAL = (ATTRIBUTE, ~0, SEAL_ATTRIBUTE)
 
 
 class Lost(Enum):
@@ -38,6 +42,15 @@ class Lost(Enum):
     GONE = "the name leads nowhere, or to another file by now"
     BUSY = "another process holds the lock"
     FOREIGN = "no regular file, or another user's: not a message; chown it if it is one"
+
+
+_LOST_AT_OPEN = {
+    errno.ENOENT: Lost.GONE,
+    errno.ENOTDIR: Lost.GONE,
+    errno.ELOOP: Lost.FOREIGN,
+    errno.ENXIO: Lost.FOREIGN,
+}
+_LOST_LATER = {errno.ENOENT: Lost.GONE, errno.EWOULDBLOCK: Lost.BUSY}
 
 
 class Sum(NamedTuple):
@@ -193,26 +206,8 @@ def seal_at(spool: Spool, folder: Folder, name: str) -> Seal | None:
 
 
 def hold(files: Files, folder_fd: int, name: str) -> Held | Lost:
-    """Open a message and take its lock, without waiting."""
-    try:
-        fd = files.open_message(folder_fd, name)
-    except FileNotFoundError:
-        return Lost.GONE
-    except OSError as error:
-        # It is a link or a socket, or a plain file has the place of the queue's folder.
-        if error.errno in (errno.ELOOP, errno.ENXIO):
-            return Lost.FOREIGN
-        if error.errno == errno.ENOTDIR:
-            return Lost.GONE
-        raise
-    try:
-        held = _lock_and_check(files, folder_fd, name, fd)
-    except BaseException:
-        files.close(fd)
-        raise
-    if isinstance(held, Lost):
-        files.close(fd)
-    return held
+    """Open a message and take its lock, without waiting. Raises OSError."""
+    return held_by(files, name, run_one(files, holding(folder_fd, name)))
 
 
 def hold_in(spool: Spool, folder: Folder, name: str) -> Held | Lost:
@@ -221,27 +216,54 @@ def hold_in(spool: Spool, folder: Folder, name: str) -> Held | Lost:
         fd, bare, _keeper = spool.at(folder, name)
     except (FileNotFoundError, NotADirectoryError):
         return Lost.GONE
-    held = hold(spool.files, fd, bare)
-    if isinstance(held, Held):
-        held.name = name
-    return held
+    return held_by(spool.files, name, run_one(spool.files, holding(fd, bare)))
 
 
-def _lock_and_check(files: Files, folder_fd: int, name: str, fd: int) -> Held | Lost:
-    if not files.lock(fd):
-        return Lost.BUSY
-    status = os.fstat(fd)
-    if not may_be_message(files, status):
-        return Lost.FOREIGN
-    try:
-        named = files.status_of(folder_fd, name)
-    except FileNotFoundError:
-        return Lost.GONE
-    if named.st_ino != status.st_ino:
-        return Lost.GONE
+def holding(folder_fd: int, name: str) -> Chain:
+    """Return the calls of `hold`. Their results are a descriptor, None, the fields of a `Status`
+    for the file and for what has its name, and the seal."""
+    return (
+        (OPEN_MESSAGE, folder_fd, name),
+        _LOCK_IT,
+        _ASK_STATUS,
+        (STATUS_OF, folder_fd, name),
+        _READ_SEAL,
+    )
+
+
+def held_by(files: Files, name: str, outcome: Outcome) -> Held | Lost:
+    """Return what `hold` returns, from the outcome of its calls, or of a chain that begins with
+    them. Raises OSError."""
+    results, code = outcome
+    if code and (lost := lost_at(len(results), code)) is not None:
+        return lost
+    why = _why_lost(files, results) if len(results) > _STATUS_OF else None
+    if code:
+        if why is None:
+            raise OSError(code, os.strerror(code), name)
+        return why
+    if why is not None:
+        files.close(results[0])
+        return why
     # The status of the name was asked for after the lock was taken; the descriptor's may be one
     # that this host has cached, from before another host stamped the file.
-    return Held(files, name, fd, named, seal_of(files, fd))
+    named = Status._make(results[_STATUS_OF])
+    return Held(files, name, results[0], named, Seal.unpack(results[_SEAL]))
+
+
+def lost_at(number: int, code: int) -> Lost | None:
+    """Return what it means that this call of `holding` failed with that errno, if the two alone say
+    it."""
+    if number > _STATUS_OF:
+        return None
+    return _LOST_LATER.get(code) if number else _LOST_AT_OPEN.get(code)
+
+
+def _why_lost(files: Files, results: Sequence[Any]) -> Lost | None:
+    status = results[_STATUS]
+    if not stat.S_ISREG(status[MODE]) or status[OWNER] not in files.owners:
+        return Lost.FOREIGN
+    return None if results[_STATUS_OF][INODE] == status[INODE] else Lost.GONE
 
 
 def read_content(opened: Opened, files: Files) -> Content | None:

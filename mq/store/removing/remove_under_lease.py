@@ -16,8 +16,8 @@ from mq.disk.status import INODE, MODE, OWNER
 from mq.errors import LeaseMismatch
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name
-from mq.spool.message.held import Held, Lost
-from mq.spool.message.opening import held_by, holding, move_held, open_held
+from mq.spool.message.held import Held, Lost, held_by, holding
+from mq.spool.message.opening import move_held, open_held
 from mq.spool.message.seal import lease_in
 from mq.store.holding import work_once_unlocked
 from mq.store.patience import Patience, with_message
@@ -114,7 +114,7 @@ class LeasedRemover:
     def _move_opened(self, asked: UnderLease, opened: Outcome) -> FileWork[Folder | None]:
         work = self._work
         if not self._is_usual(asked, opened):
-            found = held_by(work.spool, _DELAY, file_name(*asked[:2]), opened)
+            found = held_by(work.files, file_name(*asked[:2]), opened)
             return (yield from self._move_unusual(asked, found))
         fd = opened[0][0]
         try:
