@@ -7,13 +7,15 @@ from collections.abc import Iterable, Iterator
 
 import click
 
+from mq.command.running import HELP_FLAGS
+
 _EXIT_CODE = re.compile(r"^ *(\d+)  (.+)$", re.MULTILINE)
 
 
 def man_page(command: click.Command, version: str, others: Iterable[str] = ()) -> str:
     """Return a page for section 1, in the macros of man(7). `others` are commands to see also."""
     name = str(command.name)
-    context = click.Context(command, info_name=name)
+    context = click.Context(command, info_name=name, help_option_names=HELP_FLAGS)
     first, *rest = _paragraphs(command.help)
     blocks = [
         f'.TH "{_plain(name.upper())}" "1" "" "MQ {_plain(version)}" "MQ"',

@@ -22,6 +22,9 @@ from mq.errors import CommandFailed, ExitCode
 PARENT_VARIABLE = "MQ_PARENT_PID"
 """`mq --standalone` sets it for its children, which end when that process ends."""
 
+HELP_FLAGS = ["-h", "--help"]
+"""What shows the flags of a command."""
+
 _PR_SET_PDEATHSIG = 1
 
 EXIT_CODES = {
@@ -46,7 +49,9 @@ def run(command: click.Command, meanings: Mapping[ExitCode, str] = EXIT_CODES) -
     guard_stdout()
     guard_stderr()
     try:
-        code = command.main(prog_name=command.name, standalone_mode=False)
+        code = command.main(
+            prog_name=command.name, standalone_mode=False, help_option_names=HELP_FLAGS
+        )
         sys.stdout.flush()
     except (click.Abort, KeyboardInterrupt):
         code = 128 + signal.SIGINT

@@ -205,6 +205,21 @@ def test_a_narrow_screen_shows_names_whole(browser: Browser, server: Server) -> 
     assert browser.run(f"return {cut.format(beyond)}") == 0
 
 
+def test_a_narrow_screen_breaks_no_name_for_the_tag_of_a_paused_queue(
+    browser: Browser, server: Server
+) -> None:
+    fill(server, **{"new-orders": [], "old-orders": []})
+    with closing(Wire(server.port)) as wire:
+        wire.request("PUT", "/new-orders?paused=true")
+    browser.widen(320)
+
+    browser.open(page_of(server))
+
+    browser.wait_for(lambda: names(browser) == ["new-orders\npaused", "old-orders"])
+    heights = "[...document.querySelectorAll('#queues a')].map((link) => link.offsetHeight)"
+    assert browser.run(f"return new Set({heights}).size") == 1
+
+
 def test_a_server_that_says_nothing_more_is_not_live(
     browser: Browser, start_server: Callable[..., Server]
 ) -> None:

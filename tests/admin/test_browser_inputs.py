@@ -14,6 +14,7 @@ READER = "reader-kT3vVt9xkq3mP2sYw8LrBg"
 ENTER = "\ue007"
 TAB = "\ue004"
 ESCAPE = "\ue00c"
+DOWN = "\ue015"
 ODD_JSON = rb'{"id":12345678901234567890, "price": 1.10,"twice":1,"twice":2,"none":{},"all":[ ],'
 ODD_JSON += rb'"text":"a\"{,: b\\","list":[true,{"x":null}]}'
 INDENTED = r"""{
@@ -55,6 +56,20 @@ def test_a_string_with_millions_of_escapes_is_shown_and_not_the_message_before(
     browser.find("body").send_keys("j")
 
     browser.wait_for(lambda: "9.5 MiB in all" in browser.find("#message pre").text)
+
+
+def test_arrows_scroll_the_body_that_a_keyboard_is_at(browser: Browser, server: Server) -> None:
+    fill(server, orders=[b"a line\n" * 300, b"second"])
+    browser.open(page_of(server, "orders"))
+    browser.wait_for(lambda: len(bodies(browser)) == 2)
+
+    browser.run("document.querySelector('#message pre').focus()")
+    browser.press(DOWN)
+
+    browser.wait_for(lambda: browser.run("return document.querySelector('#message pre').scrollTop"))
+    assert browser.run("return document.activeElement.tagName") == "PRE"
+    browser.press("j")
+    browser.wait_for(lambda: browser.texts("#message pre") == ["second"])
 
 
 def test_enter_does_what_was_asked_and_cancel_does_not(browser: Browser, writable: Server) -> None:

@@ -55,6 +55,23 @@ def test_a_defect_ends_a_command_with_its_own_exit_code(
     assert "ZeroDivisionError" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize("words", ["shop -h", "shop order -h"])
+def test_a_command_shows_its_help_when_asked_in_short(
+    words: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", words.split())
+    order = click.Command("order")
+    shop = click.Group("shop", commands=[order])
+
+    with pytest.raises(SystemExit) as ended:
+        run(shop)
+
+    assert ended.value.code == ExitCode.OK
+    shown = capfd.readouterr().out
+    assert shown.startswith(f"Usage: {words.removesuffix(' -h')} ")
+    assert "-h, --help" in shown
+
+
 @pytest.mark.parametrize("group", [vsqs, mq_pipeline], ids=lambda group: str(group.name))
 def test_a_command_without_its_subcommand_shows_its_help(
     group: click.Group, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
+from mq.command.running import HELP_FLAGS
 from mq.config import MAX_VISIBILITY_SECONDS, MIB, ServerConfig
 from mq.ctl.cli import CTL_EXIT_CODES, mqctl
 from mq.fsck.suspect import SETTLE_SECONDS, FindingKind
@@ -21,12 +22,12 @@ from tests.support.sources import REPOSITORY, read_table
 
 DOCUMENT = "docs/mqctl.md"
 TEXT = (REPOSITORY / DOCUMENT).read_text()
-EVERYWHERE = {"--url", "--token-file", "--cacert", "--root", "--json", "--help"}
+EVERYWHERE = {"--url", "--token-file", "--cacert", "--root", "--json", "-h, --help"}
 
 
 def flags_of(command: click.Command) -> set[str]:
     """Return the flags as a document writes them: short and long together."""
-    context = click.Context(command)
+    context = click.Context(command, help_option_names=HELP_FLAGS)
     return {
         ", ".join(parameter.opts)
         for parameter in command.get_params(context)

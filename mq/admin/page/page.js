@@ -297,6 +297,8 @@ document.addEventListener("keydown", (event) => {
     if (event.target.id !== "search" || !["ArrowDown", "ArrowUp", "Enter"].includes(event.key)) return;
   } else if (event.key === "Enter" && event.target.matches("button, a, summary")) {
     return;
+  } else if (event.key.startsWith("Arrow") && event.target.matches("#message pre, #message dl")) {
+    return; // they scroll what has more than one can see
   }
   if (event.key in KEYS) {
     event.preventDefault();
