@@ -84,16 +84,18 @@ def test_a_member_that_has_no_place_stays_and_nothing_is_replaced(
 def test_a_queue_that_is_shut_keeps_its_own_members_alone_and_is_tried_once(
     spool: Spool, files: WatchedFiles, orders: Path
 ) -> None:
-    (spool.root / "queues" / "bills").mkdir()
+    """Its members are the first ones and the last."""
+    (spool.root / "queues" / "returns").mkdir()
     ids = [f"{each:03}" for each in range(2 * CHAINS_AT_ONCE)]
     folder = write_set(spool.root / "new" / SEALED, *ids)
+    write_message(folder / "returns:last")
     for part in ("0", "1"):
         (folder / part).mkdir()
-        write_message(folder / part / f"bills:{part}")
+        write_message(folder / part / f"returns:{part}")
     tried = []
 
     def shut(_: int, name: str) -> None:
-        if name == "bills":
+        if name == "returns":
             tried.append(name)
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
 
@@ -102,7 +104,8 @@ def test_a_queue_that_is_shut_keeps_its_own_members_alone_and_is_tried_once(
     rolled = roll_forward(spool, Folder.NEW, SEALED, to_queue)
 
     assert names_in(orders) == ids
-    assert list(rolled.errors) == list(rolled.left) == ["0/bills:0", "1/bills:1"]
+    left = ["0/returns:0", "1/returns:1", "returns:last"]
+    assert list(rolled.errors) == list(rolled.left) == left
     assert len(tried) == 1
     with pytest.raises(PermissionError):
         roll_forward(spool, Folder.NEW, SEALED, to_queue)

@@ -14,7 +14,7 @@ import pytest
 from mq.errors import IdTaken, LeaseMismatch, MessageNotFound, StoreUnavailable
 from mq.names import MessageId
 from mq.spool.network_files import STALE_NS, NetworkFiles
-from tests.support.faults import LossyFiles, looks_of
+from tests.support.faults import LossyFiles, PlainFiles, looks_of
 from tests.support.messages import SECOND_NS, names_in, seal_of, stamp, write_message
 from tests.support.redelivery import redeliver
 from tests.support.stores import (
@@ -102,6 +102,23 @@ async def test_lease_that_ran_out_brings_the_message_back(root: Path, files: Los
         with pytest.raises(LeaseMismatch):
             await store.remove(ORDERS, message_id, frozenset({first.lease}))
         await store.remove(ORDERS, message_id, frozenset({second.lease}))
+
+
+async def test_without_attributes_a_lease_is_a_stamp_and_nothing_else(
+    root: Path, files: LossyFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NFS has them from 4.2 on."""
+    for name in ("attribute", "set_attribute"):
+        monkeypatch.setattr(LossyFiles, name, getattr(PlainFiles, name))
+    async with store_on(root, files) as store:
+        message_id = await publish(store, b"body")
+        await receive(store)
+
+        redeliver(root)
+        received = await receive(store)
+
+        assert (received.message_id, received.receive_count) == (message_id, None)
+        await store.remove(ORDERS, message_id, frozenset({received.lease}))
 
 
 async def test_mover_waits_until_no_other_host_can_have_prolonged_the_lease(root: Path) -> None:
