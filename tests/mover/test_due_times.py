@@ -8,6 +8,7 @@ import signal
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 
@@ -71,6 +72,24 @@ def test_files_that_are_gone_are_left_out(folder_fd: int, folder: Path) -> None:
         (folder / name).unlink()
 
     assert _all(folder_fd, NAMES) == {name: EXPECTED[name] for name in NAMES[:2000] + NAMES[9000:]}
+
+
+@pytest.mark.parametrize("count", [10, FILES])
+def test_a_file_that_the_disk_says_nothing_of_is_due_now_and_the_others_when_they_say(
+    folder_fd: int, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    look = os.stat
+
+    def fail(name: str, **where: Any) -> os.stat_result:
+        if name == "5":
+            raise OSError(errno.EIO, os.strerror(errno.EIO), name)
+        return look(name, **where)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "stat", fail)
+        found = _all(folder_fd, NAMES[:count])
+
+    assert found == {name: EXPECTED[name] for name in NAMES[:count]} | {"5": 0}
 
 
 @pytest.mark.parametrize("seconds", [-(2**40), -1, 0, 2**40])
