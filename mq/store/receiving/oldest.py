@@ -152,7 +152,7 @@ def taken_in_order(work: Workspace, outcomes: Sequence[Taken | Exception]) -> li
     """Return the messages that were taken. Those behind one that the disk has no room to move are
     put back: they would overtake it."""
     taken = [each for each in outcomes if isinstance(each, Received)]
-    if len(taken) == len(outcomes) or all(map(_may_pass, outcomes)):
+    if len(taken) == len(outcomes):
         return taken
     before = sum([isinstance(each, Received) for each in takewhile(_may_pass, outcomes)])
     give_back(work, taken[before:])
