@@ -140,11 +140,13 @@ def test_a_target_that_names_this_server_is_served(wire: Wire, admin: Wire) -> N
         assert admin.answer().status == 200
 
 
-def test_a_client_without_host_is_served(connect: Connect, server: Server) -> None:
-    wire = connect(server)
-    wire.send(b"PUT /orders HTTP/1.0\r\n\r\n")
+def test_only_a_client_of_http_1_0_is_served_without_host(connect: Connect, server: Server) -> None:
+    old, new = connect(server), connect(server)
+    old.send(b"PUT /orders HTTP/1.0\r\n\r\n")
+    new.send(b"PUT /orders HTTP/1.1\r\n\r\n")
 
-    assert wire.answer("PUT").status in (200, 201)
+    assert old.answer("PUT").status in (200, 201)
+    assert_problem(new.answer("PUT"), 400, "bad-http", "Host")
 
 
 @pytest.mark.parametrize(
