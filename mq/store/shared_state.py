@@ -81,6 +81,7 @@ class Workspace:
         self.reservations = Reservations(spool.files, str(spool.root))
         self.request_sweep = request_sweep
         self.undelivered: Counter[QueueName] = Counter()
+        self.without_copies: set[tuple[QueueName, QueueName]] = set()
         self._delivering: list[tuple[QueueName, Collection[MessageId], Set[str]]] = []
         self._folders: dict[QueueName, os.stat_result | None] = {}
         floor = config.min_free_bytes

@@ -59,7 +59,7 @@ QUEUE: Resource = {
         queues.create_queue,
         Scope.ADMIN,
         frozenset(SETTINGS),
-        others=frozenset({queues.DEAD_LETTERS}),
+        others=queues.NAME_OTHERS,
     ),
     "DELETE": Route(queues.delete_queue, Scope.ADMIN, frozenset({"purge"})),
 }

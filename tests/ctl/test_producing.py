@@ -11,7 +11,6 @@ import time
 
 import pytest
 
-from mq.config import MAX_BATCH_BYTES
 from mq.errors import ExitCode
 from tests.support.mqctl import Ctl, assert_refused, without_ours
 from tests.support.processes import Server
@@ -91,16 +90,6 @@ def test_a_message_goes_to_all_queues_or_to_none(ctl: Ctl, queue: str) -> None:
         peeked = ctl.ok("peek", each, "-n", "9", "--json").lines()
         assert [line["id"] for line in peeked] == sent
         assert [line["body"] for line in peeked if line["id"] != "large"] == ["cake", "one", "two"]
-
-
-def test_a_body_for_several_queues_has_a_limit(ctl: Ctl, queue: str) -> None:
-    ctl.ok("create", f"{queue}.bills")
-    body = bytes(MAX_BATCH_BYTES + 1)
-
-    done = ctl("send", queue, "--also", f"{queue}.bills", stdin=body)
-
-    assert_refused(done, ExitCode.REFUSED, f"{MAX_BATCH_BYTES} bytes")
-    assert ctl("peek", queue).code == ExitCode.EMPTY
 
 
 def test_lines_go_to_one_queue(ctl: Ctl, queue: str) -> None:

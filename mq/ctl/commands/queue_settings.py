@@ -46,7 +46,7 @@ def _values(context: click.Context, name: str) -> list[str]:
     """Return the values that a setting may have, where they can be listed."""
     from mq.ctl.completing import queue_names
 
-    if name == "dead-letters":
+    if name in ("dead-letters", "also"):
         return queue_names(context)
     return ["true", "false"] if name == "paused" else []
 
@@ -61,8 +61,9 @@ def set_settings(context: click.Context, queue: QueueName, changes: Sequence[str
     """Change settings of a queue, and print all of them.
 
     NAME is visibility, delay or ttl, in seconds; max-receives or max-messages; dead-letters, the
-    name of a queue; or paused, true or false. Without a VALUE the queue goes by the flags of
-    servers and movers again.
+    name of a queue; paused, true or false; or also, names of queues that get a copy of each
+    message, with commas between them. Without a VALUE the queue goes by the flags of servers and
+    movers again.
     """
     flags = flags_of(context)
     with opened(flags) as access:

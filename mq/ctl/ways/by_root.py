@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mq.commit.operation import unavailable
-from mq.config import CHUNK_BYTES, MAX_BATCH_BYTES, SECOND_NS, SMALL_BODY_BYTES, ServerConfig
+from mq.config import CHUNK_BYTES, SECOND_NS, SMALL_BODY_BYTES, ServerConfig
 from mq.ctl.ways.access import Passed, QueueCounts, Readable, ShownMessage
 from mq.ctl.ways.inspect import count_queue, count_queues, find_message, oldest_messages
 from mq.ctl.ways.messages import peeked_message, received_message
@@ -37,8 +37,9 @@ from mq.store.moving.move import Moving
 from mq.store.moving.move_many import move_by_id, move_ready
 from mq.store.peeking.peek import peek
 from mq.store.publishing.batch import publish_batch
-from mq.store.publishing.own_id import check_publish_under, publish_own
-from mq.store.publishing.publish import Draft, Entry, publish
+from mq.store.publishing.copies import publish_one
+from mq.store.publishing.own_id import check_publish_under
+from mq.store.publishing.publish import Draft, Entry
 from mq.store.queue import queues
 from mq.store.queue.purge import purge
 from mq.store.queue.settings import change_settings, settings_of
@@ -127,19 +128,18 @@ class RootAccess:
         trailer = pack_trailer(properties)
         work, delay_ns = self._runner.work, _ns(delay_seconds)
         self._runner.run(check_publish_under(work, queue, (message_id,)))
-        first = body.read((MAX_BATCH_BYTES if also else SMALL_BODY_BYTES) + 1)
-        if also or len(first) <= SMALL_BODY_BYTES:
+        first = body.read(SMALL_BODY_BYTES + 1)
+        if len(first) <= SMALL_BODY_BYTES:
             crc32, own = zlib.crc32(first), message_id
             draft = Draft(len(first), crc32, content_type, first, NO_FD, own, delay_ns, trailer)
-            return (
-                self._publish_to_all((queue, *also), draft) if also else self._publish(queue, draft)
-            )
+            return self._publish(queue, draft, also)
         with _disk_errors():
             fd = self._files.open_unnamed(self._spool.fd(Folder.NEW), self._spool.file_mode)
         try:
             with _disk_errors():
                 draft = self._upload(fd, first, body, content_type, trailer)
-            return self._publish(queue, replace(draft, message_id=message_id, delay_ns=delay_ns))
+            draft = replace(draft, message_id=message_id, delay_ns=delay_ns)
+            return self._publish(queue, draft, also)
         finally:
             self._files.close(fd)
 
@@ -154,11 +154,6 @@ class RootAccess:
         meanwhile."""
         return partial(self._publish_lines, queue, lines)
 
-    def _publish_to_all(self, queues: Sequence[QueueName], draft: Draft) -> MessageId:
-        if draft.length > MAX_BATCH_BYTES:
-            raise BodyTooLarge(f"a body for several queues has up to {MAX_BATCH_BYTES} bytes")
-        return self._publish_entries(queues[0], [Entry(None, draft)], queues[1:])[0]
-
     def _publish_lines(self, queue: QueueName, lines: Sequence[Line]) -> list[MessageId]:
         numbered = enumerate(lines, 1)
         return self._publish_entries(queue, [Entry(at, draft_of(line)) for at, line in numbered])
@@ -169,9 +164,9 @@ class RootAccess:
         published = self._runner.run(publish_batch(self._runner.work, queue, entries, also))
         return [each.message_id for each in published]
 
-    def _publish(self, queue: QueueName, draft: Draft) -> MessageId:
-        operation = publish if draft.message_id is None else publish_own
-        return self._runner.run(operation(self._runner.work, queue, draft)).message_id
+    def _publish(self, queue: QueueName, draft: Draft, also: Sequence[QueueName]) -> MessageId:
+        operation = publish_one(self._runner.work, queue, draft, tuple(also))
+        return self._runner.run(operation).message_id
 
     def receive(
         self,

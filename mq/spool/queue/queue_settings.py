@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from mq.config import MAX_DELAY_SECONDS, MAX_VISIBILITY_SECONDS
+from mq.config import MAX_DELAY_SECONDS, MAX_QUEUES, MAX_VISIBILITY_SECONDS
 from mq.errors import InvalidName, InvalidRequest
 from mq.names import QueueName, dead_letter_queue, is_fifo, parse_queue_name
 
-Value = float | int | str | bool
+Value = float | int | str | bool | tuple[QueueName, ...]
 
 NO_CHANGES: Mapping[str, str] = {}
 
@@ -53,7 +53,8 @@ class QueueSettings:
     """The settings of a queue, None where it leaves that to the flags. A `max_receives` or
     `max_messages` of 0 means no limit, whatever the flags say.
 
-    `notes` are what a gateway keeps with the queue, like `sqs.wait`: MQ stores and shows them.
+    The queues in `also` get a copy of what is published to this one. `notes` are what a gateway
+    keeps with the queue, like `sqs.wait`: MQ stores and shows them.
     """
 
     visibility_seconds: float | None = None
@@ -63,6 +64,7 @@ class QueueSettings:
     max_messages: int | None = None
     ttl_seconds: float | None = None
     paused: bool | None = None
+    also: tuple[QueueName, ...] | None = None
     notes: Mapping[str, str] = field(default_factory=dict)
 
     def dead_letter_rule(self, queue: QueueName, max_receives: int) -> DeadLetterRule:
@@ -74,7 +76,7 @@ class QueueSettings:
         dead = dead_letter_queue(queue)
         return DeadLetterRule(limit, dead and (self.dead_letters or dead))
 
-    def document(self) -> dict[str, Value]:
+    def document(self) -> dict[str, float | int | str | bool]:
         """Return the settings that the queue has, by name, as JSON shows them."""
         found = {name: getattr(self, setting.field) for name, setting in SETTINGS.items()}
         short = {name: _short(value) for name, value in found.items() if value is not None}
@@ -112,11 +114,17 @@ def _read_count(text: str) -> int | None:
     return int(text) if _COUNT.fullmatch(text) else None
 
 
-def _read_queue(text: str) -> str | None:
+def _read_queue(text: str) -> QueueName | None:
     try:
         return parse_queue_name(text)
     except InvalidName:
         return None
+
+
+def _read_queues(text: str) -> tuple[QueueName, ...] | None:
+    queues = [_read_queue(each) for each in text.split(",")]
+    found = tuple(dict.fromkeys(each for each in queues if each is not None))
+    return found if None not in queues and len(found) < MAX_QUEUES else None
 
 
 _COUNTS = f"a whole number, 0 to {MAX_SETTING_COUNT}; 0 means no limit"
@@ -129,6 +137,11 @@ SETTINGS: Mapping[str, Setting] = {
     "max-messages": Setting("max_messages", _COUNTS, _read_count),
     "ttl": _seconds("ttl_seconds", MAX_TTL_SECONDS, _SHORTEST_SECONDS),
     "paused": Setting("paused", "true or false", _TRUTH.get),
+    "also": Setting(
+        "also",
+        f"the names of up to {MAX_QUEUES - 1} queues, with commas between them",
+        _read_queues,
+    ),
 }
 """The settings by the name that parameters, the file and `mqctl set` use for them. Any other name
 with a dot, like `sqs.wait`, is a note, which a gateway of that name understands."""
@@ -139,6 +152,7 @@ def change(queue: QueueName, before: QueueSettings, changes: Mapping[str, str]) 
     InvalidRequest, which names the setting."""
     after = _changed(before, changes)
     _check_dead_letters(queue, after)
+    _check_also(queue, after)
     return after
 
 
@@ -176,6 +190,15 @@ def _check_dead_letters(queue: QueueName, after: QueueSettings) -> None:
         )
 
 
+def _check_also(queue: QueueName, after: QueueSettings) -> None:
+    """Raise InvalidRequest if the queue cannot have what these settings say of copies."""
+    also = after.also or ()
+    if queue in also:
+        raise InvalidRequest(f"setting also: name other queues than {queue}")
+    if any(map(is_fifo, (queue, *also) if also else ())):
+        raise InvalidRequest("setting also: a FIFO queue neither gives nor takes copies")
+
+
 def _change_note(notes: dict[str, str], name: str, text: str) -> None:
     if not text:
         notes.pop(name, None)
@@ -203,11 +226,13 @@ def parse_settings(queue: QueueName, text: str) -> QueueSettings:
     return change(queue, NO_SETTINGS, changes)
 
 
-def _short(value: Value) -> Value:
+def _short(value: Value) -> float | int | str | bool:
+    if isinstance(value, tuple):
+        return ",".join(value)
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _text(value: Value) -> str:
+def _text(value: float | int | str | bool) -> str:
     """Write a number in digits only: the parser takes no exponent."""
     if isinstance(value, bool):
         return str(value).lower()

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
+import structlog
+
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import InWorker, Operation
 from mq.config import MIB
 from mq.disk.calls import CHAINS_AT_ONCE
-from mq.errors import StoreUnavailable
+from mq.errors import QueueNotFound, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import QueueName
 from mq.spool.queue.listing import may_be_in
@@ -30,6 +32,10 @@ from mq.store.publishing.publish import Entry, Published, try_to_hold
 from mq.store.publishing.twins import is_older_than, publish_after_birth
 from mq.store.shared_state import Workspace
 
+log = structlog.get_logger(__name__)
+
+Queues = tuple[QueueName, ...]
+
 _SHORT_BYTES = MIB
 """The messages of a short batch have at most this many bytes together."""
 
@@ -38,13 +44,48 @@ def publish_batch(
     work: Workspace, queue: QueueName, entries: Sequence[Entry], also: Sequence[QueueName] = ()
 ) -> Operation[list[Published]]:
     """Publish all of a batch or nothing, in that order: to the queue, and under the same ids to
-    those in `also`. On return it survives a power cut. Returns each message as it is in the queue;
-    only one that all of them had is a duplicate.
+    those in `also` and in the settings of all of these. On return it survives a power cut. Returns
+    each message as it is in the queue; only one that all of them had is a duplicate.
 
     Waits OWN_ID_WAIT_SECONDS for another publisher of one of the ids. Raises QueueNotFound,
     StoreUnavailable, PropertiesUnsupported, and IdTaken, which names the line.
     """
-    queues = (queue, *also)
+    named = (queue, *also)
+    queues = with_copies(work, named)
+    while True:
+        try:
+            return (yield from _publish_to(work, queues, entries))
+        except QueueNotFound:  # Nothing is published, and a queue of the settings may be gone.
+            known, queues = queues, with_copies(work, named)
+            if queues == known:
+                raise
+
+
+def with_copies(work: Workspace, named: Queues) -> Queues:
+    """Return these queues, and those that their settings `also` name. Settings of the latter do not
+    count, so that no circle of settings is a loop. One that is not there gets nothing, as if it had
+    been deleted a moment later."""
+    found = dict.fromkeys(named)
+    for queue in named:
+        for copy in work.settings.of(queue).also or ():
+            if copy not in found and _is_there(work, queue, copy):
+                found[copy] = None
+    return tuple(found)
+
+
+def _is_there(work: Workspace, queue: QueueName, copy: QueueName) -> bool:
+    is_there = work.spool.exists(Folder.QUEUES, copy)
+    if is_there:
+        work.without_copies.discard((queue, copy))
+    elif (queue, copy) not in work.without_copies:
+        work.without_copies.add((queue, copy))
+        log.warning("no copies", queue=queue, missing=copy, why="its setting also names no queue")
+    return is_there
+
+
+def _publish_to(
+    work: Workspace, queues: Queues, entries: Sequence[Entry]
+) -> Operation[list[Published]]:
     ids = [draft.message_id for _, draft in entries]
     yield from check_queues(work, queues, ids)
     placed = list(zip(entries, work.ids.next_positions(ids), strict=True))
@@ -109,11 +150,11 @@ def _fill(work: Workspace, placed: Mapping[QueueName, Placed]) -> Operation[Batc
 
 def is_short(batch: Batch) -> bool:
     """Return whether one native call writes the batch in a few milliseconds, for which others can
-    wait. Own ids need more looks than that."""
+    wait. Own ids need more looks than that, and bodies in files more calls."""
     return (
         sum([len(each.placed) for each in batch.parts]) <= CHAINS_AT_ONCE
         and sum([each.length for each in batch.parts]) <= _SHORT_BYTES
-        and not any(each.own_ids for each in batch.parts)
+        and not any(each.own_ids or each.has_files for each in batch.parts)
     )
 
 

@@ -9,11 +9,10 @@ from mq.commit.operation import Operation, Together
 from mq.disk.calls import CHAINS_AT_ONCE
 from mq.errors import StoreUnavailable
 from mq.names import QueueName
-from mq.store.publishing.batch import publish_batch
-from mq.store.publishing.publish import Draft, Entry, Published
+from mq.store.publishing.batch import Queues, publish_batch
+from mq.store.publishing.own_id import publish_own
+from mq.store.publishing.publish import Draft, Entry, Published, publish
 from mq.store.shared_state import Workspace
-
-Queues = tuple[QueueName, ...]
 
 
 def most_in_one_set(queues: Queues) -> int:
@@ -25,7 +24,7 @@ def publish_copies(
     work: Workspace, queues: Queues, drafts: Sequence[Draft]
 ) -> Operation[Sequence[Published | BaseException]]:
     """Publish each message to all of these queues or to none, under an id of the server. Returns
-    for each what `publish_copy` returns or raises. Raises what concerns all of them."""
+    for each what `publish_one` returns or raises. Raises what concerns all of them."""
     if len(drafts) > 1 and _may_share(work, drafts):
         entries = [Entry(None, draft) for draft in drafts]
         try:
@@ -34,15 +33,21 @@ def publish_copies(
             if not error.is_full:  # A queue without room for all may have some for the first.
                 raise
     outcomes: list[Published | BaseException] = yield Together(
-        [publish_copy(work, queues, draft) for draft in drafts]
+        [publish_one(work, queues[0], draft, queues[1:]) for draft in drafts]
     )
     return outcomes
 
 
-def publish_copy(work: Workspace, queues: Queues, draft: Draft) -> Operation[Published]:
-    """Publish a message to all of these queues or to none. Raises what `publish_batch` raises."""
-    [published] = yield from publish_batch(work, queues[0], [Entry(None, draft)], queues[1:])
-    return published
+def publish_one(
+    work: Workspace, queue: QueueName, draft: Draft, also: Queues = ()
+) -> Operation[Published]:
+    """Publish a message to the queue, to those in `also` and to those in their settings, all or
+    none. Raises what `publish`, `publish_own` and `publish_batch` raise."""
+    if also or work.settings.of(queue).also:
+        [published] = yield from publish_batch(work, queue, [Entry(None, draft)], also)
+        return published
+    operation = publish if draft.message_id is None else publish_own
+    return (yield from operation(work, queue, draft))
 
 
 def _may_share(work: Workspace, drafts: Sequence[Draft]) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 
-from mq.disk.calls import CLOSE, OPEN_UNNAMED, WRITE, Chain
+from mq.config import CHUNK_BYTES
+from mq.disk.calls import CLOSE, OPEN_UNNAMED, WRITE, Chain, check, run_one
 from mq.errors import IdTaken
 from mq.ids import Position, order_key
 from mq.lifecycle import Folder
@@ -59,6 +60,11 @@ class BatchPart:
         return sum([draft.length + len(draft.trailer) for (_, draft), _ in self.placed])
 
     @property
+    def has_files(self) -> bool:
+        """Whether the body of one of them is in a file."""
+        return any(draft.body is None for (_, draft), _ in self.placed)
+
+    @property
     def own_ids(self) -> list[MessageId]:
         """The ids that producers bring."""
         return [each.message_id for (_, each), _ in self.placed if each.message_id is not None]
@@ -70,8 +76,9 @@ class BatchPart:
 
     def writing(self, set_name: str, some: Placed) -> list[Chain] | None:
         """Return the file calls that put those of some messages that are not published yet into the
-        open set. All of them are in `published` then. Returns None if another publisher holds one
-        of the ids. Raises IdTaken, which names the line."""
+        open set; what has its body in a file is there already. All of them are in `published` then.
+        Returns None if another publisher holds one of the ids. Raises IdTaken, which names the
+        line, and OSError."""
         own = [draft.message_id for (_, draft), _ in some if draft.message_id is not None]
         missing = set() if self._finder is None else self._finder.missing(own)
         usual_ns = delay_ns(self._work, self.queue)
@@ -91,7 +98,12 @@ class BatchPart:
                 key = order_key(message_id, published_ns)
             hidden_ns = usual_ns if draft.delay_ns is None else draft.delay_ns
             visible_ns = visible_after(self._work, hidden_ns) if hidden_ns else None
-            chains.append(self._writing(set_name, draft, message_id, published_ns, visible_ns))
+            name = f"{set_name}/{file_name(self.queue, message_id)}"
+            sealed = draft.seal(published_ns) if self._spool.has_seals else None
+            if draft.body is None:
+                self._copy(name, draft, sealed, visible_ns)
+            else:
+                chains.append(self._writing(name, draft, draft.body, sealed, visible_ns))
             self.keys[message_id] = key
             self.published.append(Published(message_id, visible_ns))
         return chains
@@ -124,21 +136,26 @@ class BatchPart:
             self._spool.files.close(twin)
 
     def _writing(
-        self,
-        set_name: str,
-        draft: Draft,
-        message_id: MessageId,
-        published_ns: int,
-        visible_ns: int | None,
+        self, name: str, draft: Draft, body: bytes, sealed: bytes | None, visible_ns: int | None
     ) -> Chain:
         """Return the file calls that put a new message into the open set."""
-        spool, name = self._spool, file_name(self.queue, message_id)
-        assert draft.body is not None
-        sealed = draft.seal(published_ns) if spool.has_seals else None
         return (
             self._opening,
-            (WRITE, ~0, draft.body + draft.trailer if draft.trailer else draft.body),
+            (WRITE, ~0, body + draft.trailer if draft.trailer else body),
             *sealing(~0, sealed, draft.content_type, visible_ns),
-            spool.link_call(~0, _NEW, f"{set_name}/{name}"),
+            self._spool.link_call(~0, _NEW, name),
             _CLOSING,
         )
+
+    def _copy(self, name: str, draft: Draft, sealed: bytes | None, visible_ns: int | None) -> None:
+        """Put a new message, whose body and properties are in a file, into the open set: as a copy,
+        because each message has a seal of its own. Raises OSError."""
+        files, length = self._spool.files, draft.length + len(draft.trailer)
+        fd = files.open_unnamed(self._spool.fd(_NEW), self._spool.file_mode)
+        try:
+            for at in range(0, length, CHUNK_BYTES):
+                files.write(fd, files.read(draft.fd, min(CHUNK_BYTES, length - at), at))
+            calls = sealing(fd, sealed, draft.content_type, visible_ns)
+            check(run_one(files, (*calls, self._spool.link_call(fd, _NEW, name))))
+        finally:
+            files.close(fd)

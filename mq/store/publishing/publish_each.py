@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from mq.commit.barrier import Unsynced
@@ -13,7 +14,9 @@ from mq.disk.calls import check, run
 from mq.errors import MQError, QueueLocked, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import QueueName, file_name
-from mq.store.joint import grouped
+from mq.store.joint import grouped, tell_outcomes
+from mq.store.publishing.batch import with_copies
+from mq.store.publishing.copies import most_in_one_set, publish_copies
 from mq.store.publishing.delivering import (
     Linked,
     deliver_each,
@@ -28,15 +31,19 @@ ToPublish = tuple[QueueName, Draft, Done]
 """A message with its body in memory and without an own id, for a queue; and its caller."""
 
 Outcome = Published | BaseException | Submitted | None
-"""What `publish` returns or raises. Or, so that the others wait for nothing: None if nothing was
-done, because something about the queue is unusual, and `publish` is to see to it; or the operation
-that waits until it can deliver the message, and then tells the caller."""
+"""What `publish_one` returns or raises. Or, so that the others wait for nothing: None if nothing
+was done, because something about the queue is unusual, and `publish_one` is to see to it; or the
+operation that goes on with the message, and then tells the caller."""
 
 
 def publish_each(work: Workspace, asked: Sequence[ToPublish]) -> Operation[list[Outcome]]:
-    """Do what `publish` does, for several messages. Raises what concerns all of them."""
+    """Do what `publish_one` does, for several messages. Raises what concerns all of them."""
     outcomes: list[Any] = [None] * len(asked)
-    usual = _usual(work, asked)
+    by_queue = grouped([(queue, number) for number, (queue, *_) in enumerate(asked)])
+    copying = _begin_copying(work, asked, by_queue, outcomes)
+    if copying:
+        yield Apart(copying)
+    usual = _usual(work, asked, by_queue)
     messages = Counter([queue for _, queue, _, _ in usual])
     are_late = False
     work.undelivered.update(messages)
@@ -74,11 +81,41 @@ _Usual = tuple[int, QueueName, Draft, int]
 its producer does not say."""
 
 
-def _usual(work: Workspace, asked: Sequence[ToPublish]) -> list[_Usual]:
+def _begin_copying(
+    work: Workspace,
+    asked: Sequence[ToPublish],
+    by_queue: dict[QueueName, list[int]],
+    outcomes: list[Any],
+) -> list[Submitted]:
+    """Take the messages whose queues have settings `also` out of `by_queue`. Returns operations
+    that publish them, which are their outcomes."""
+    begun = []
+    for queue in [each for each in by_queue if _has_copies(work, each)]:
+        numbers = by_queue.pop(queue)
+        most = most_in_one_set(with_copies(work, (queue,)))
+        for first in range(0, len(numbers), most):
+            some = numbers[first : first + most]
+            drafts, dones = zip(*[asked[number][1:] for number in some], strict=True)
+            operation = publish_copies(work, (queue,), drafts)
+            begun.append(Submitted(operation, partial(tell_outcomes, dones), len(some)))
+            for number in some:
+                outcomes[number] = begun[-1]
+    return begun
+
+
+def _has_copies(work: Workspace, queue: QueueName) -> bool:
+    try:
+        return work.settings.of(queue).also is not None
+    except OSError:
+        return False  # This is unusual: the publish meets it again.
+
+
+def _usual(
+    work: Workspace, asked: Sequence[ToPublish], by_queue: Mapping[QueueName, Sequence[int]]
+) -> list[_Usual]:
     """Return the messages about whose queues nothing is unusual. Those queues are held."""
     usual: list[_Usual] = []
-    numbered = [(queue, number) for number, (queue, *_) in enumerate(asked)]
-    for queue, numbers in grouped(numbered).items():
+    for queue, numbers in by_queue.items():
         drafts = [asked[number][1] for number in numbers]
         if _is_usual(work, queue, drafts):
             usual_ns = delay_ns(work, queue)

@@ -15,10 +15,9 @@ from mq.commit.operation import Done, Submitted
 from mq.config import SMALL_BODY_BYTES
 from mq.names import MessageId, QueueName
 from mq.store.joint import Joint, JointOperation, tell_outcome
-from mq.store.publishing.batch import publish_batch
-from mq.store.publishing.copies import Queues, most_in_one_set, publish_copies, publish_copy
-from mq.store.publishing.own_id import publish_own
-from mq.store.publishing.publish import Draft, Entry, Published, publish
+from mq.store.publishing.batch import Queues, publish_batch
+from mq.store.publishing.copies import most_in_one_set, publish_copies, publish_one
+from mq.store.publishing.publish import Draft, Entry, Published
 from mq.store.publishing.publish_each import Outcome, ToPublish, publish_each
 from mq.store.shared_state import Workspace
 
@@ -41,17 +40,15 @@ class Publisher:
         )
 
     async def publish(self, queue: QueueName, draft: Draft, also: Queues = ()) -> Published:
-        """Publish one message; to the queues in `also` too, all or none, if its body is in memory.
-        Raises QueueNotFound, StoreUnavailable, IdTaken.
+        """Publish one message, to the queues in `also` too, all or none. Raises QueueNotFound,
+        StoreUnavailable, IdTaken.
 
         The file of a draft is closed when no operation uses it any more. If the caller is cancelled
         before that, the message is published all the same.
         """
-        if also:
-            return await self._publish_copies((queue, *also), draft)
         if draft.body is not None:
-            return await self._publish(queue, draft)
-        return await self._see_through(self._publish_file(queue, draft))
+            return await self._publish(queue, draft, also)
+        return await self._see_through(self._publish_file(queue, draft, also))
 
     def submit(self, queue: QueueName, draft: Draft, done: Done, also: Queues = ()) -> None:
         """Publish one message with its small body in memory, under an id of the server. `done` gets
@@ -69,7 +66,7 @@ class Publisher:
         self._committer.submit(Submitted(publish_each(self._work, asked), telling, len(asked)))
 
     def _publish_alone(self, queue: QueueName, draft: Draft, done: Done) -> None:
-        self._committer.submit(Submitted(publish(self._work, queue, draft), done))
+        self._committer.submit(Submitted(publish_one(self._work, queue, draft), done))
 
     def _tell(
         self,
@@ -84,25 +81,24 @@ class Publisher:
             elif not isinstance(outcome, Submitted):
                 tell_outcome(each[2], outcome)
 
-    async def _publish_file(self, queue: QueueName, draft: Draft) -> Published:
+    async def _publish_file(self, queue: QueueName, draft: Draft, also: Queues) -> Published:
         try:
-            return await self._publish(queue, draft)
+            return await self._publish(queue, draft, also)
         finally:
             self._work.files.close(draft.fd)
 
-    async def _publish(self, queue: QueueName, draft: Draft) -> Published:
+    async def _publish(self, queue: QueueName, draft: Draft, also: Queues) -> Published:
         if draft.message_id is None:
-            return await self._committer.run(publish(self._work, queue, draft))
+            if also and draft.length <= SMALL_BODY_BYTES:
+                return await self._publish_with_others((queue, *also), draft)
+            return await self._committer.run(publish_one(self._work, queue, draft, also))
         # Publishers of one id take turns on this server. Beside other servers the operation tries
         # again and again.
         turn = self._turns.setdefault((queue, draft.message_id), asyncio.Lock())
         async with turn:
-            return await self._committer.run(publish_own(self._work, queue, draft))
+            return await self._committer.run(publish_one(self._work, queue, draft, also))
 
-    async def _publish_copies(self, queues: Queues, draft: Draft) -> Published:
-        assert draft.body is not None, "a body in a file goes to one queue"
-        if draft.message_id is not None or draft.length > SMALL_BODY_BYTES:
-            return await self._committer.run(publish_copy(self._work, queues, draft))
+    async def _publish_with_others(self, queues: Queues, draft: Draft) -> Published:
         future: asyncio.Future[Published] = asyncio.get_running_loop().create_future()
         self._copies.submit(queues, draft, partial(settle, future, None))
         return await future

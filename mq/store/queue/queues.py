@@ -22,7 +22,12 @@ from mq.spool.queue.prepared import PreparedQueue
 from mq.spool.queue.queue_settings import NO_CHANGES, NO_SETTINGS, QueueSettings
 from mq.store.indexing import load_index
 from mq.store.patience import Patience, with_queues
-from mq.store.queue.settings import change_settings, check_changes, settings_of
+from mq.store.queue.settings import (
+    change_settings,
+    check_changes,
+    require_copies,
+    settings_of,
+)
 from mq.store.shared_state import Workspace, no_queue, not_there
 from mq.store.survey import oldest_known_ns
 
@@ -54,6 +59,7 @@ def create_queue(
     there. Returns True if it is new. Raises InvalidRequest before anything is made, and
     StoreUnavailable."""
     settings = check_changes(queue, changes)
+    require_copies(work, changes)
     make = partial(queues.make_queue, work.files, work.spool.fd(Folder.QUEUES), queue)
     for _ in range(_DELETIONS + 1):
         if settings == NO_SETTINGS:

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import InWorker, Operation
 from mq.config import SECOND_NS
-from mq.errors import StoreUnavailable
+from mq.errors import InvalidRequest, StoreUnavailable
 from mq.lifecycle import Folder
-from mq.names import QueueName
+from mq.names import QueueName, is_queue_name
 from mq.spool.queue import settings_file
 from mq.spool.queue.queue_settings import NO_SETTINGS, DeadLetterRule, QueueSettings
 from mq.spool.queue.settings_file import SETTINGS_FILE
@@ -50,6 +50,7 @@ def change_settings(
     A crash before that leaves the old settings or the new ones. Raises InvalidRequest,
     QueueNotFound, StoreUnavailable.
     """
+    require_copies(work, changes)
     try:
         yield InWorker(settings_file.change_settings, work.spool, queue, changes)
     except (FileNotFoundError, NotADirectoryError):
@@ -65,6 +66,14 @@ def change_settings(
     yield Unsynced((), (f"{Folder.QUEUES}/{queue}",))
     work.settings.forget(queue)
     work.settings.of(queue)
+
+
+def require_copies(work: Workspace, changes: Mapping[str, str]) -> None:
+    """Raise InvalidRequest if changes name a queue for copies that is not there. One that is
+    deleted later gets none: see `mq.store.publishing.batch`."""
+    for each in changes.get("also", "").split(","):
+        if is_queue_name(each) and not work.spool.exists(Folder.QUEUES, each):
+            raise InvalidRequest(f"setting also: there is no queue {each}; make it first")
 
 
 def settings_of(spool: Spool, queue: QueueName) -> QueueSettings:

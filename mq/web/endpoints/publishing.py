@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from aiohttp import web
 
-from mq.config import MAX_BATCH_BYTES, MAX_DELAY_SECONDS, SECOND_NS, SMALL_BODY_BYTES
+from mq.config import MAX_DELAY_SECONDS, SECOND_NS, SMALL_BODY_BYTES
 from mq.errors import InvalidRequest
 from mq.names import QueueName
 from mq.spool.message.held import NO_FD
@@ -48,29 +48,20 @@ async def publish(store: Store, request: web.BaseRequest, target: Target) -> Ans
     properties = read_properties(request)
     delay = read_seconds(target.parameters, "delay", MAX_DELAY_SECONDS)
     delay_ns = None if delay is None else int(delay * SECOND_NS)
-
-    def draft_of(body: bytes) -> Draft:
-        crc32, trailer = zlib.crc32(body), pack_trailer(properties)
-        return Draft(len(body), crc32, content_type, body, NO_FD, message_id, delay_ns, trailer)
-
     limit = BodyLimit(store.max_body_bytes, "--max-body")
-    if also and store.max_body_bytes > MAX_BATCH_BYTES:
-        limit = BodyLimit(MAX_BATCH_BYTES, "of a message for several queues")
     body = await read_small_body(store, request, target.queue, limit, (message_id,))
     if len(body) <= SMALL_BODY_BYTES:
-        published = await store.publish(target.queue, draft_of(bytes(body)), also)
+        crc32, trailer = zlib.crc32(body), pack_trailer(properties)
+        draft = Draft(
+            len(body), crc32, content_type, bytes(body), NO_FD, message_id, delay_ns, trailer
+        )
+        published = await store.publish(target.queue, draft, also)
     else:
         async with store.open_upload() as upload:
             last = await read_large_body(upload, request, body, limit)
-            if also:
-                await upload.write(last)
-                async with store.batch_slots:
-                    draft = await upload.read_whole(draft_of)
-                    published = await store.publish(target.queue, draft, also)
-            else:
-                whole = await upload.finish(last, content_type, properties)
-                draft = replace(whole, message_id=message_id, delay_ns=delay_ns)
-                published = await store.publish(target.queue, draft)
+            whole = await upload.finish(last, content_type, properties)
+            draft = replace(whole, message_id=message_id, delay_ns=delay_ns)
+            published = await store.publish(target.queue, draft, also)
     return answer_published(target.queue, published)
 
 

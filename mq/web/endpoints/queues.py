@@ -12,8 +12,8 @@ from mq.lifecycle import PurgeScope
 from mq.store.store import Store
 from mq.web.parameters import Target, path_and_query
 
-DEAD_LETTERS = "dead-letters"
-"""The setting that names another queue."""
+NAME_OTHERS = frozenset({"dead-letters", "also"})
+"""The settings that name other queues."""
 
 NAMES_OF_ADMIN = frozenset({"livez", "readyz", "metrics", "queues", "events", "openapi.json"})
 """What the admin listener has. Probes and scrapes are often sent to the other port; a queue of that

@@ -196,6 +196,13 @@ def is_setting(queue: str, name: str, value: str) -> bool:
     return len(value) <= 4000 and is_trimmed and _LINE_ENDS.isdisjoint(value)
 
 
+def _is_also(text: str) -> bool:
+    queues = text.split(",")
+    return len(set(queues)) < 64 and all(
+        is_queue(each) and not each.endswith(".fifo") for each in queues
+    )
+
+
 _SETTINGS = {
     "visibility": lambda text: is_seconds(text, _MAX_VISIBILITY, above_zero=True),
     "delay": lambda text: is_seconds(text, _MAX_DELAY),
@@ -204,6 +211,7 @@ _SETTINGS = {
     "max-messages": lambda text: is_count(text, 0, 999_999_999),
     "ttl": lambda text: is_seconds(text, _MAX_TTL, above_zero=True),
     "paused": lambda text: text in {"true", "false"},
+    "also": _is_also,
 }
 
 

@@ -124,6 +124,7 @@ _BATCHES = st.one_of(
 _SETTINGS = lines_of(
     nearly(rf"(visibility|delay|ttl) ?= ?({SECONDS}|{_SHORT_SECONDS})", "paused=(true|false)"),
     nearly("(max-receives|max-messages)=[0-9]{1,9}", rf"dead-letters={QUEUE}", "#.{0,9}"),
+    nearly(rf"also={QUEUE}(,{QUEUE}){{0,2}}"),
     nearly(r"sqs\.[a-z]{1,5}=[!-~]{0,9}", "(ttl|delay|paused)="),
 )
 _TOKENS = lines_of(

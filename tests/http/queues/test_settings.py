@@ -16,7 +16,7 @@ from tests.support.wire import Wire, WireAnswer, assert_problem, begin_to_wait, 
 
 ALL = (
     "visibility=60&delay=5&max-receives=5&dead-letters=orders.failed&max-messages=100000"
-    "&ttl=345600&paused=true"
+    "&ttl=345600&paused=true&also=bills"
 )
 
 
@@ -71,13 +71,14 @@ def visible_at(answer: WireAnswer) -> float:
 
 
 def test_a_queue_is_made_with_its_settings(pair: BothWires, queue: str) -> None:
+    pair.first.request("PUT", "/bills")
     answer = pair.first.request("PUT", f"/{queue}-new?{ALL}")
 
     assert answer.status == 201
     assert answer.headers["location"] == f"/{queue}-new"
     assert settings(pair.second, f"{queue}-new") == {
         "visibility": 60, "delay": 5, "max-receives": 5, "dead-letters": "orders.failed",
-        "max-messages": 100_000, "ttl": 345_600, "paused": True,
+        "max-messages": 100_000, "ttl": 345_600, "paused": True, "also": "bills",
     }  # fmt: skip
 
 

@@ -26,8 +26,12 @@ ALL = {
     "max-messages": "100000",
     "ttl": "345600",
     "paused": "true",
+    "also": "bills,kitchen",
 }
-ALL_SET = QueueSettings(60.0, 0.5, 5, QueueName("orders.failed"), 100_000, 345_600.0, True)
+ALL_SET = QueueSettings(
+    60.0, 0.5, 5, QueueName("orders.failed"), 100_000, 345_600.0, True,
+    (QueueName("bills"), QueueName("kitchen")),
+)  # fmt: skip
 
 
 def test_each_field_has_one_name() -> None:
@@ -43,6 +47,7 @@ def test_all_settings_are_read_and_shown() -> None:
     assert settings.document() == {
         "visibility": 60, "delay": 0.5, "max-receives": 5, "dead-letters": "orders.failed",
         "max-messages": 100_000, "ttl": 345_600, "paused": True,
+        "also": "bills,kitchen",
     }  # fmt: skip
     assert parse_settings(ORDERS, settings.text()) == settings
 

@@ -11,4 +11,4 @@ from tests.support.submits import note_operations
 @pytest.fixture
 def submitted(monkeypatch: pytest.MonkeyPatch) -> list[Submitted]:
     """The operations of publishes."""
-    return note_operations(monkeypatch, "publish", "publish_each")
+    return note_operations(monkeypatch, "publish_one", "publish_each")

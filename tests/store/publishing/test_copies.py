@@ -7,6 +7,7 @@ import asyncio
 import errno
 import itertools
 import os
+import random
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,16 +15,18 @@ from pathlib import Path
 import pytest
 
 from mq.commit.operation import Done, Submitted
+from mq.config import CHUNK_BYTES
 from mq.disk.calls import CHAINS_AT_ONCE
 from mq.errors import PropertiesUnsupported, QueueNotFound, StoreUnavailable
 from mq.names import MessageId, QueueName
 from mq.spool.message.trailer import pack_trailer
 from mq.store.publishing.publish import Draft, Published
 from mq.store.store import Store
+from tests.support.descriptors import open_descriptors
 from tests.support.faults import SYNCS, PlainFiles, WatchedFiles
 from tests.support.messages import names_in
 from tests.support.stores import ORDERS, draft_of, drain, store_on
-from tests.support.submits import Outcome, answered, ids_of, note_operations
+from tests.support.submits import Outcome, answered, ids_of, note_operations, publish_each
 
 BILLS, KITCHEN = QueueName("bills"), QueueName("kitchen")
 QUEUES = (ORDERS, BILLS, KITCHEN)
@@ -144,3 +147,84 @@ async def test_after_a_failed_sync_none_has_any(disk: Path, number: int) -> None
         assert [type(each) for each in outcomes] == [StoreUnavailable] * 3
         assert names_in(disk / "new") == []
         assert [names_in(disk / "queues" / queue) for queue in QUEUES] == [[]] * 3
+
+
+async def test_those_for_a_queue_whose_settings_have_copies_are_one_set(
+    root: Path, submitted: list[Submitted]
+) -> None:
+    other = QueueName("other")
+    async with store_on(root) as store:
+        await make_queues(store)
+        await store.create_queue(other)
+        await store.change_settings(ORDERS, {"also": "bills,kitchen"})
+
+        asked = [*zip([ORDERS, other, ORDERS, other, ORDERS], drafts_of(5), strict=True)]
+        outcomes = await publish_each(store, *asked)
+
+        assert [each.requests for each in submitted] == [3]
+        ids = ids_of(outcomes)
+        assert await drain_all(store) == [ids[::2]] * 3
+        assert await drain(store, other) == ids[1::2]
+        assert not store._work.undelivered
+
+
+async def test_what_copies_have_no_room_for_costs_no_other(root: Path) -> None:
+    async with store_on(root) as store:
+        await make_queues(store)
+        await store.change_settings(ORDERS, {"also": "bills"})
+        await store.change_settings(BILLS, {"max-messages": "2"})
+
+        asked = [*zip([ORDERS, KITCHEN, ORDERS, ORDERS], drafts_of(4), strict=True)]
+        outcomes = await publish_each(store, *asked)
+
+        assert [type(each) for each in outcomes[:3]] == [Published] * 3
+        assert isinstance(outcomes[3], StoreUnavailable)
+        first, tea, third = ids_of(outcomes)
+        assert await drain_all(store) == [[first, third], [first, third], [tea]]
+
+
+@pytest.mark.parametrize("number", [1, 5])
+async def test_a_queue_for_copies_that_is_deleted_meanwhile_costs_nothing(
+    disk: Path, number: int
+) -> None:
+    """It goes while the data is synced: after it was looked for, and before the seal."""
+    files = WatchedFiles()
+    async with store_on(disk, files) as store:
+        await make_queues(store)
+        await store.change_settings(ORDERS, {"also": "bills,kitchen"})
+
+        def delete(*_: object) -> None:
+            files.before.clear()
+            (disk / "queues" / BILLS).rename(disk / "remove" / f"{BILLS}:.deleting")
+
+        files.before |= dict.fromkeys(SYNCS, delete)
+        drafts = drafts_of(number)
+        outcomes = await publish_each(store, *[(ORDERS, draft) for draft in drafts])
+
+        ids = ids_of(outcomes)
+        assert len(ids) == number
+        assert await drain(store, ORDERS) == await drain(store, KITCHEN) == ids
+        assert names_in(disk / "new") == []
+        assert not store._work.undelivered
+
+
+async def test_a_large_body_is_copied_whole(root: Path) -> None:
+    body = random.Random(2).randbytes(2 * CHUNK_BYTES + 1)
+    async with store_on(root) as store:
+        await make_queues(store)
+        await store.change_settings(ORDERS, {"also": "bills,kitchen"})
+        await store.publish(ORDERS, draft_of(b"small"))  # It opens the queues.
+        await drain_all(store)
+        descriptors = open_descriptors()
+
+        async with store.open_upload() as upload:
+            draft = await upload.finish(body, "text/plain", {"x-meta-shop": "north"})
+            published = await store.publish(ORDERS, draft)
+
+        for queue in QUEUES:
+            path = root / "queues" / queue / published.message_id
+            assert path.read_bytes().startswith(body)
+            [peeked] = await store.peek(queue, 1)
+            assert peeked.properties == {"x-meta-shop": "north"}
+            peeked.close(store._work.files)
+        assert open_descriptors() <= descriptors
