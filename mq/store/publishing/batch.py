@@ -79,7 +79,8 @@ def _is_there(work: Workspace, queue: QueueName, copy: QueueName) -> bool:
         work.without_copies.discard((queue, copy))
     elif (queue, copy) not in work.without_copies:
         work.without_copies.add((queue, copy))
-        log.warning("no copies", queue=queue, missing=copy, why="its setting also names no queue")
+        why = "the setting also names a queue that does not exist"
+        log.warning("no copies", queue=queue, missing=copy, why=why)
     return is_there
 
 

@@ -5,6 +5,8 @@ The messages of one batch differ from queue to queue here, because bodies tell t
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
+from dataclasses import replace
 from functools import partial
 
 from mq.commit.operation import Operation
@@ -13,12 +15,12 @@ from mq.errors import QueueNotFound, StoreUnavailable
 from mq.names import MessageId, QueueName
 from mq.store.publishing.batch import check_queues, publish_placed
 from mq.store.publishing.parts import Placed
-from mq.store.publishing.publish import Entry, Published
+from mq.store.publishing.publish import Draft, Entry, Published
 from mq.store.shared_state import Workspace
 from tests.crash.enumeration.acting import Chance, failing_once, lease_seconds, stock
 from tests.crash.enumeration.clients import PlayedClients
 from tests.crash.enumeration.ledger import Ledger
-from tests.crash.enumeration.properties import draft_of
+from tests.crash.enumeration.properties import draft_of, properties_of
 from tests.crash.enumeration.scene import Scene
 
 QUEUES = ("a", "a.b")
@@ -26,15 +28,25 @@ OWN = MessageId("own")
 
 
 async def publish_to_all(
-    clients: PlayedClients, number: int = 1, delay_seconds: float = 0.0, *, has_own_id: bool = False
+    clients: PlayedClients,
+    number: int = 1,
+    delay_seconds: float = 0.0,
+    *,
+    has_own_id: bool = False,
+    is_large: bool = False,
 ) -> bool:
     """Publish `number` messages to each of both queues, every second one delayed if there is a
-    delay, and the first to `a` under its own id if there is one. Returns whether that was
-    answered."""
+    delay, and the first to `a` under its own id if there is one. A large body, that of the last to
+    `a`, is in a file. Returns whether that was answered."""
     entries = ask(clients.scene, number, delay_seconds, has_own_id)
     say = clients.scene.say
     try:
-        published = await clients.store.run(partial(_publish, entries=entries))
+        async with AsyncExitStack() as files:
+            sent = {each: [*some] for each, some in entries.items()}
+            if is_large:
+                some = sent[QueueName("a")]
+                some[-1] = some[-1]._replace(draft=await _upload(clients, some[-1].draft, files))
+            published = await clients.store.run(partial(_publish, entries=sent))
     except StoreUnavailable:
         return False
     except QueueNotFound as error:
@@ -45,6 +57,14 @@ async def publish_to_all(
         for (_, draft), (message_id, *_) in zip(some, part, strict=True):
             say(partial(Ledger.is_published, body=draft.body or b"", message_id=message_id))
     return True
+
+
+async def _upload(clients: PlayedClients, draft: Draft, files: AsyncExitStack) -> Draft:
+    body = draft.body or b""
+    async with clients.store.open_upload() as upload:
+        whole = await upload.finish(body, draft.content_type, properties_of(body))
+    files.callback(clients.files.close, whole.fd)
+    return replace(whole, message_id=draft.message_id, delay_ns=draft.delay_ns)
 
 
 def ask(
@@ -88,8 +108,9 @@ def publish_to_several(scene: Scene, chance: Chance) -> None:
     clients = stock(scene, chance, ready=chance.randrange(2))
     for has_own_id in (False, chance.random() < 0.5):
         delay_seconds = chance.choice([0.0, lease_seconds(chance)])
+        number, is_large = chance.randint(1, 3), chance.random() < 0.5
         several = publish_to_all(
-            clients, chance.randint(1, 3), delay_seconds, has_own_id=has_own_id
+            clients, number, delay_seconds, has_own_id=has_own_id, is_large=is_large
         )
         clients.run(several, clients.publish(chance.choice(QUEUES)))
     clients.run(*(clients.receive(each, lease_seconds(chance)) for each in QUEUES))
