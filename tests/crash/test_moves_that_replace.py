@@ -23,7 +23,7 @@ from mq.spool.spark import (
     transactions,
 )
 from mq.store import probe
-from mq.store.publishing import batch, filling, own_id, twins
+from mq.store.publishing import batch, filling, own_id, parts, twins
 from mq.store.queue import expiry
 from mq.store.receiving import lease
 from mq.store.removing import remove
@@ -54,6 +54,7 @@ CANNOT_REPLACE = {
     name_of(fresh_copy.FreshCopy.take_place): "exchanges two names: both files keep one",
     name_of(settings_file._replace): "the name is that of a new UUID",
     name_of(root._send_probe): "the name has 48 random bits",
+    name_of(parts.BatchPart._copy): "a link, and the set has the name of a new UUID",
     name_of(remove.move_on): "goes on after a rename, and may find its message in `remove`",
     name_of(remove.remove_other_names): "finishes a move: both names are those of one file",
 }
