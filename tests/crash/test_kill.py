@@ -55,6 +55,32 @@ async def test_message_answered_201_survives_the_kill_whole(
     assert names_in(root / "new") == []
 
 
+async def test_message_for_several_queues_is_in_all_or_in_none_after_the_kill(
+    start_server: StartServer, root: Path
+) -> None:
+    server, queues = start_server(root=root), ("orders", "bills", "reports")
+    for queue in queues:
+        await create_queue(server, queue)
+    published: set[str] = set()
+
+    async def work(client: LoadClient, number: int) -> None:
+        for count in range(1_000_000):
+            target = "/orders/messages?also=bills,reports"
+            answer = await client.request("POST", target, _body(number, count))
+            assert answer.status == 201
+            published.add(answer.message_id)
+            if len(published) == 200:
+                server.kill()
+
+    await put_load_on(server, 16, work)
+    server = start_server(root=root)
+    received = [[each.message_id for each in await drain(server, queue)] for queue in queues]
+
+    assert published <= set(received[0])
+    assert received[0] == received[1] == received[2] == sorted(set(received[0]))
+    assert list((root / "new").glob(".+:*")) == []
+
+
 async def test_message_answered_202_never_comes_back_after_the_kill(
     start_server: StartServer, root: Path, start_mover: Callable[..., Process]
 ) -> None:

@@ -14,6 +14,7 @@ import pytest
 from mq.disk.files import Files
 from mq.lifecycle import Folder
 from mq.names import QueueName
+from mq.spool.batch_names import new_batch_name
 from mq.spool.queue.queues import (
     Made,
     begin_deletion,
@@ -24,7 +25,7 @@ from mq.spool.queue.queues import (
 )
 from mq.spool.spool import Spool
 from tests.support.faults import WatchedFiles
-from tests.support.messages import names_in, write_message
+from tests.support.messages import names_in, write_message, write_set
 
 ORDERS = QueueName("orders")
 
@@ -78,6 +79,16 @@ def test_deleted_queue_leaves_only_what_the_reaper_takes(spool: Spool) -> None:
         ["1", "orders:2", "orders:3", "orders:4"]
     ]
     assert unfinished_deletions(spool) == []
+
+
+def test_what_is_just_being_written_for_several_queues_stays_whole(spool: Spool) -> None:
+    """Its publisher has not looked yet whether the queue is there: it may be made again by then."""
+    batch = write_set(spool.root / "new" / new_batch_name(ORDERS, QueueName("bills")).open, "1")
+    write_message(batch / "bills:1")
+
+    _delete(spool)
+
+    assert names_in(batch) == ["bills:1", "orders:1"]
 
 
 def test_a_queue_that_exists_keeps_its_messages_from_an_old_deletion(spool: Spool) -> None:
