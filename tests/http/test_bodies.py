@@ -73,6 +73,20 @@ async def test_a_client_that_is_gone_ends_its_body_before_the_handler_has_begun(
         await close(writer)
 
 
+async def test_a_piece_of_a_body_may_begin_like_another_protocol(root: Path) -> None:
+    async with site_on(root) as site:
+        reader, writer = await site.connect()
+        body = b"GET /orders RTSP/1.0\r\n\r\n"
+        writer.write(request_bytes("POST", "/orders/messages", content_length=f"{len(body)}"))
+        await wait_for(lambda: any(waits_for_more(each) for each in site.http.busy))
+
+        writer.write(body + request_bytes("GET", "/orders"))
+
+        statuses = [(await parse_answer(reader, each)).status for each in ("POST", "GET")]
+        assert statuses == [201, 200]
+        await close(writer)
+
+
 async def test_a_refused_batch_leaves_nothing_in_memory(root: Path) -> None:
     """The garbage collector would come for it only when there is much more."""
     lines = b'{"body": "%b"}\n' % (b"b" * 1000) * 100 + b'{"body": 1}\n'
