@@ -9,6 +9,7 @@ import pytest
 
 from mq.disk.calls import CHAINS_AT_ONCE
 from mq.errors import StoreUnavailable
+from mq.names import QueueName
 from mq.spool.rolling import Rolled
 from mq.store.publishing.filling import Batch
 from mq.store.store import Store
@@ -46,10 +47,11 @@ async def test_a_long_batch_takes_room_while_it_is_delivered(
     assert not store._work.undelivered
 
 
+@pytest.mark.parametrize("also", [[], [QueueName("returns")]])
 async def test_what_a_worker_has_delivered_is_not_on_its_way_too(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch, also: list[QueueName]
 ) -> None:
-    """Events tell of the messages before the worker is done."""
+    """Events tell of the messages before the worker is done. Another queue has the same ids."""
     is_delivered, may_end, deliver = threading.Event(), threading.Event(), Batch.deliver
 
     def end_late(batch: Batch) -> Rolled:
@@ -62,8 +64,10 @@ async def test_what_a_worker_has_delivered_is_not_on_its_way_too(
     number = CHAINS_AT_ONCE + 1
     await store.describe_queue(ORDERS)
     await store.change_settings(ORDERS, {"max-messages": str(number + 1)})
+    for each in also:
+        await store.create_queue(each)
     entries = batch_of(*(draft_of(b"body") for _ in range(number)))
-    publishing = asyncio.create_task(store.publish_batch(ORDERS, entries))
+    publishing = asyncio.create_task(store.publish_batch(ORDERS, entries, also))
     assert await asyncio.to_thread(is_delivered.wait, 10)
 
     try:
