@@ -251,6 +251,7 @@ def test_over_http_one_counts_looks_and_deletes_and_nothing_else(
             ("GET", f"/{name}/messages?id={message_id}&visibility=0", None),
             ("POST", f"/other/messages?from={name}", None),
             ("POST", f"/{name}/messages?from=other", None),
+            ("POST", f"/{name}/messages?from=other&id=own", None),
         ):
             http.request("PUT", "/other")
             assert_problem(http.request(method, path, body), 409, "fifo-queue", "mq-sqs")
