@@ -12,7 +12,7 @@ from mq.errors import MQError
 from mq.names import QueueName
 from mq.store.shared_state import Workspace
 from mq_sqs.fifo.fifo_queue import FifoQueue, FifoQueues
-from mq_sqs.fifo.loading import list_hidden, name_in_delay
+from mq_sqs.fifo.loading import not_in_delay
 from mq_sqs.fifo.using import look_again, look_at_overdue
 
 _LOOKS_AT_ONCE = 500
@@ -43,15 +43,15 @@ def look_for_removed(work: Workspace, fifo: FifoQueues) -> Operation[None]:
     expected = {queue: found for queue, state in fifo.items() if (found := state.expected())}
     if not expected:
         return
-    there = yield InWorker(list_hidden, work.spool)
+    # Not here: everyone would wait while a million names are compared.
+    missing: dict[QueueName, list[str]] = yield InWorker(not_in_delay, work.spool, expected)
 
     def look(queue: QueueName, state: FifoQueue) -> None:
-        for message_id in expected[queue]:
-            is_there = name_in_delay(queue, message_id) in there
-            if not is_there and state.groups.is_hidden(message_id):
+        for message_id in missing[queue]:
+            if state.groups.is_hidden(message_id):
                 look_again(work, queue, state, message_id)
 
-    _look_at_each(work, fifo, expected, look)
+    _look_at_each(work, fifo, missing, look)
 
 
 def _look_at_each(

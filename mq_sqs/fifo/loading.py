@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import repeat
 from typing import NamedTuple, TypeVar
@@ -170,10 +170,14 @@ def _lane_in(properties: Properties, is_sent_here: bool) -> Lane:
     return Lane(system.get(GROUP_ID), system.get(DEDUPLICATION_ID) if is_sent_here else None)
 
 
-def list_hidden(spool: Spool) -> set[str]:
-    """Return the names in `delay`. Raises OSError."""
-    return set(spool.names(Folder.DELAY))
-
-
-def name_in_delay(queue: QueueName, message_id: str) -> str:
-    return file_name(queue, MessageId(message_id))
+def not_in_delay(
+    spool: Spool, expected: Mapping[QueueName, Sequence[str]]
+) -> dict[QueueName, list[str]]:
+    """Return for each queue those of its messages that are not in `delay`, if any. Raises
+    OSError."""
+    there = set(spool.names(Folder.DELAY))
+    missing = {
+        queue: [each for each in ids if file_name(queue, MessageId(each)) not in there]
+        for queue, ids in expected.items()
+    }
+    return {queue: ids for queue, ids in missing.items() if ids}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TypeVar
 
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import InWorker, Operation, Pause, Shared
@@ -27,6 +28,8 @@ from mq_sqs.fifo.loading import (
     read_hidden,
     read_ready,
 )
+
+T = TypeVar("T")
 
 _READ_AT_ONCE = 1000
 """After this many messages other operations have their turn."""
@@ -123,22 +126,31 @@ def _load(work: Workspace, fifo: FifoQueues, queue: QueueName) -> Operation[None
     settings = work.settings.of(queue)
     state = FifoQueue(ready, scope_of(settings), purged_ns_of(settings))
     state.unread = ready.follow(state)
-    for each in hidden:
-        state.learn_hidden(each, work.clock_ns())
+    yield from _each_in_turn(work, hidden, state.learn_hidden)
     work.ready.drain()
     latest = max([each.found.key for each in hidden] + list(state.unread.values()), default="")
     with fifo.reading(queue, state):
         yield from _read_unread(work, queue, state)
     # From here on all that is sent is younger than the purge, also if the clock was set back since.
     purged_ns = state.purged_ns if work.ids.start_after(state.purged_ns) else 0
-    for sent in (yield from _read_sent(work, fifo, SentAsk(queue, since_ns, purged_ns))):
-        state.learn_sent(sent, work.clock_ns())
-        latest = max(latest, sent.key)
+    sent = yield from _read_sent(work, fifo, SentAsk(queue, since_ns, purged_ns))
+    yield from _each_in_turn(work, sent, state.learn_sent)
+    latest = max([latest] + [each.key for each in sent])
     # What a killed gateway has sent may not be durable, and from here on it counts as sent.
     yield Unsynced((), (), has_closed_files=True)
     # Another process may have published here, by a clock that was set back since.
     work.ids.start_above(latest)
     fifo.enter(queue, state, begun)
+
+
+def _each_in_turn(
+    work: Workspace, found: Sequence[T], learn: Callable[[T, int], None]
+) -> Operation[None]:
+    """Have each learned, while other operations have their turns: there may be a million."""
+    for start in range(0, len(found), _READ_AT_ONCE):
+        for each in found[start : start + _READ_AT_ONCE]:
+            learn(each, work.clock_ns())
+        yield Pause(0.0)
 
 
 def _read_sent(work: Workspace, fifo: FifoQueues, ask: SentAsk) -> Operation[list[FoundMessage]]:

@@ -90,7 +90,7 @@ ELSEWHERE = {
     "sqs/test_cli.py": "mq_sqs/server",
     "mover/test_two_roots.py": "mq_mover/folders",
     "sqs/fifo/test_in_flight.py": "mq/store/background",
-    "sqs/fifo/test_loading.py": "mq_sqs/fifo/fifo_queue mq_sqs/fifo/using",
+    "sqs/fifo/test_loading.py": "mq_sqs/fifo/fifo_queue",
     "sqs/fifo/test_sending.py": "mq_sqs/fifo/parameters",
     "sqs/test_faults.py": "mq_sqs/operations/refusing",
     "sqs/signing/test_signatures.py": "mq_sqs/signing/signature_fields",
