@@ -110,6 +110,7 @@ def test_each_failure_has_its_number(runner: str, folder: int, tmp_path: Path) -
         (((OPEN_MESSAGE, folder, "pipe"), (SYNC, ~0)), ([-1], errno.EINVAL)),
         (((STATUS, 2**31 - 1),), ([], errno.EBADF)),
         (((CLOSE, 2**31 - 1),), ([], errno.EBADF)),
+        (((ATTRIBUTE, 2**31 - 1, SEAL),), ([], errno.EBADF)),
         (
             ((OPEN_MESSAGE, folder, "file"), (SET_ATTRIBUTE, ~0, "bare", b"")),
             ([-1], errno.EOPNOTSUPP),
@@ -167,6 +168,18 @@ def test_a_file_that_has_become_shorter_is_read_to_its_end(
     )
 
     assert check(run(Files(), [chain])[0])[2] == BODY
+
+
+def test_a_short_read_goes_on_where_it_stopped(
+    folder: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "one").write_bytes(b"0123456789")
+    read, files = os.pread, Files()
+    fd = files.open_message(folder, "one")
+    monkeypatch.setattr(os, "pread", lambda fd, length, offset: read(fd, min(length, 3), offset))
+
+    assert [files.read(fd, 8, 1), files.read(fd, 20)] == [b"12345678", b"0123456789"]
+    files.close(fd)
 
 
 def test_a_look_for_what_is_absent_ends_a_chain_at_what_is_there(

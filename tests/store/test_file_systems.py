@@ -13,7 +13,7 @@ from mq.disk.files import Files
 from mq.errors import IdTaken, LeaseMismatch, MessageNotFound
 from mq.names import MessageId
 from tests.support.faults import OldFiles, PlainFiles, WatchedFiles
-from tests.support.messages import SECOND_NS, names_in, stamp
+from tests.support.messages import SECOND_NS, names_in, stamp, write_message
 from tests.support.redelivery import move_due, redeliver
 from tests.support.stores import (
     ORDERS,
@@ -109,6 +109,20 @@ async def test_message_with_two_names_is_removed_with_both(root: Path, is_leased
 
         assert names_in(root / "delay") == names_in(root / "queues/orders") == []
         assert names_in(root / "remove") == [f"orders:{message_id}"]
+
+
+async def test_a_removal_under_a_lease_leaves_another_message_that_has_the_id_by_now(
+    root: Path, files: WatchedFiles
+) -> None:
+    async with store_on(root, files) as store:
+        message_id = await publish(store, b"body")
+        received = await receive(store)
+        write_message(root / "queues/orders" / message_id, b"another")
+
+        await store.remove(ORDERS, message_id, frozenset({received.lease}))
+
+        assert names_in(root / "delay") == []
+        assert (root / "queues/orders" / message_id).read_bytes() == b"another"
 
 
 async def test_queue_is_deleted_with_all_its_messages(root: Path, files: WatchedFiles) -> None:

@@ -18,6 +18,7 @@ from mq.names import MessageId
 from mq.spool.message.burial import DEAD_ATTRIBUTE
 from mq.store.by_id import Guard
 from mq.store.moving.move import MovedMessages
+from mq.store.receiving.oldest import MOST_FAILURES
 from mq.store.store import Store
 from tests.support.faults import OldFiles, PlainFiles, WatchedFiles, raising
 from tests.support.messages import read_seal
@@ -126,17 +127,18 @@ async def test_what_is_wrong_with_one_keeps_no_other_from_its_queue(root: Path, 
         assert await drain(store, DEAD) == [second]
 
 
-async def test_what_was_moved_before_the_disk_broke_counts(root: Path) -> None:
+@pytest.mark.parametrize("failing", [1, MOST_FAILURES])
+async def test_what_was_moved_before_the_disk_broke_counts(root: Path, failing: int) -> None:
     files = WatchedFiles()
     async with store_on(root, files) as store:
         await with_dead(store)
-        first, second = await publish(store, b"1"), await publish(store, b"2")
+        first, *others = [await publish(store, b"body") for _ in range(1 + failing)]
         fail_at(files, "rename", 2, MANY)
 
         assert (await store.move(TO_DEAD, MANY)).number == 1
         files.before.clear()
 
-        assert (await drain(store, DEAD), await drain(store)) == ([first], [second])
+        assert (await drain(store, DEAD), await drain(store)) == ([first], others)
 
 
 async def test_a_failed_sync_is_reported_and_the_move_may_be_tried_again(disk: Path) -> None:

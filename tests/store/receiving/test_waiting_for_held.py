@@ -10,6 +10,7 @@ import pytest
 from mq.commit.operation import Operation, Pause
 from mq.spool.message.held import Lost
 from mq.store.receiving.receive import ReceivedOrBusy
+from mq.store.receiving.receives import LongPoll
 from tests.support.stores import LONG_SECONDS, ORDERS, eventually, publish, store_on
 from tests.support.waiting import WAIT_SECONDS, got, hold_ready, parked, wait
 
@@ -35,13 +36,15 @@ async def test_who_leaves_while_somebody_holds_a_message_leaves_it_to_the_next(
     async with store_on(root) as store:
         message_id = await publish(store, b"body")
         held = hold_ready(root, message_id)
-        first = asyncio.create_task(store.receive(ORDERS, LONG_SECONDS, 0.2))
+        poll = LongPoll(WAIT_SECONDS)
+        first = asyncio.create_task(store.receive_many(ORDERS, 1, LONG_SECONDS, poll))
         await parked(store, 1)
         second = wait(store)
         await parked(store, 2)
 
         if leaves == "at once":
             first.cancel()
+        poll.deadline = 0.0
         await asyncio.wait({first})
         held.close()
 
