@@ -74,7 +74,8 @@ def with_copies(work: Workspace, named: Queues) -> Queues:
 
 
 def _is_there(work: Workspace, queue: QueueName, copy: QueueName) -> bool:
-    is_there = work.spool.exists(Folder.QUEUES, copy)
+    found = work.spool.status(Folder.QUEUES, copy)
+    is_there = found is not None and work.spool.queues.is_queue(found)
     if is_there:
         work.without_copies.discard((queue, copy))
     elif (queue, copy) not in work.without_copies:

@@ -208,6 +208,22 @@ async def test_a_queue_for_copies_that_is_deleted_meanwhile_costs_nothing(
         assert not store._work.undelivered
 
 
+@pytest.mark.parametrize("number", [1, 3])
+async def test_what_only_has_the_name_of_a_queue_for_copies_costs_nothing(
+    root: Path, number: int
+) -> None:
+    async with store_on(root) as store:
+        await make_queues(store)
+        await store.change_settings(ORDERS, {"also": "bills,kitchen"})
+        (root / "queues" / BILLS).rename(root / "elsewhere")
+        (root / "queues" / BILLS).touch()
+
+        ids = ids_of(await publish_each(store, *[(ORDERS, draft) for draft in drafts_of(number)]))
+
+        assert len(ids) == number
+        assert await drain(store, ORDERS) == await drain(store, KITCHEN) == ids
+
+
 async def test_a_large_body_is_copied_whole(root: Path) -> None:
     body = random.Random(2).randbytes(2 * CHUNK_BYTES + 1)
     async with store_on(root) as store:
