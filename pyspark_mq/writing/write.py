@@ -34,9 +34,9 @@ from mq.errors import (
 )
 from mq.names import QueueName
 from mq.properties import require_http_size
-from mq.spool.spark.jobs import is_committed, last_committed
+from mq.spool.spark.jobs import give_up_attempts, is_committed, last_committed
 from mq.spool.spark.staging import Attempt, StagedMessage
-from mq.spool.spark.transactions import commit, give_up_attempts, sweep_transactions
+from mq.spool.spark.transactions import commit, sweep_transactions
 from mq.spool.spool import Spool
 from pyspark_mq.by_url.staging import make_staged_queue, open_staging
 from pyspark_mq.job_root import visit_job_root

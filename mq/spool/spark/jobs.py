@@ -18,12 +18,11 @@ from mq.disk.files import HIDDEN
 from mq.errors import ClaimError
 from mq.lifecycle import Folder
 from mq.spool.message.held import Lost
+from mq.spool.removed_folders import leave_to_reaper
 from mq.spool.sets import OPEN_SUFFIX, hold_set
 from mq.spool.spark.marker_files import parse_number
-from mq.spool.spark.staging import STAGE
+from mq.spool.spark.staging import GIVEN_UP, STAGE, STAGE_LOCK_SECONDS, TXN
 from mq.spool.spool import Spool
-
-TXN = "txn"
 
 _MAX_TXN_BYTES = 16 * 1024 * 1024
 _POLL_SECONDS = 0.01
@@ -119,6 +118,22 @@ def unlink(spool: Spool, name: str) -> None:
 def remove_batch(spool: Spool, job: str, batch: int) -> None:
     remove_folder(spool, f"{STAGE}/{job}/{batch}")
     remove_folder(spool, f"{STAGE}/{job}")
+
+
+def give_up_attempts(spool: Spool, job: str, batch: int, attempts: list[str]) -> None:
+    """Hand these attempts to the reaper, unless they have won. An attempt that cannot be decided
+    now is left to the next commit of the job, or to a sweep."""
+    if not spool.exists(Folder.SPARK, f"{STAGE}/{job}"):
+        return
+    with job_held(spool, job, STAGE_LOCK_SECONDS) as is_held:
+        if not is_held:
+            return
+        won = winners_if_last(spool, job, batch)
+        for name in attempts:
+            if name not in won:
+                leave_to_reaper(spool, Folder.SPARK, f"{STAGE}/{job}/{batch}/{name}", GIVEN_UP)
+        remove_batch(spool, job, batch)
+        remove_job(spool, job)
 
 
 def remove_job(spool: Spool, job: str) -> None:

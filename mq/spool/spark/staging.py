@@ -3,6 +3,8 @@ commits it.
 
     spark/stage/JOB/BATCH/ATTEMPT.open/QUEUE:ID   while it is filled
     spark/stage/JOB/BATCH/ATTEMPT/QUEUE:ID        sealed, and durable
+    spark/txn/JOB/                                is made too: on a full disk nobody could make it,
+                                                  and who gives attempts up needs its lock
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from mq.spool.sets import OPEN_SUFFIX, make_set, seal_set
 from mq.spool.spool import Spool
 
 STAGE = "stage"
+TXN = "txn"
 GIVEN_UP = "spark"
 """Sets of Spark that do not count go to `remove/spark:.UUID`."""
 
@@ -65,14 +68,16 @@ class Attempt:
         self._queues: set[QueueName] = set()
         self._sealed = f"{STAGE}/{job}/{batch}/{name}"
         self._path = self._sealed + OPEN_SUFFIX
-        self._lock = self._make(STAGE, f"{STAGE}/{job}", f"{STAGE}/{job}/{batch}")
+        self._lock = self._make(
+            STAGE, f"{STAGE}/{job}", f"{STAGE}/{job}/{batch}", TXN, f"{TXN}/{job}"
+        )
 
-    def _make(self, *above: str) -> int:
-        """Make the open set, and the folders above it. A process that clears an earlier batch of
-        the job away may remove them while they are empty: then they are made again."""
+    def _make(self, *before: str) -> int:
+        """Make the open set, and the folders that must be there. A process that clears an earlier
+        batch of the job away may remove them while they are empty: then they are made again."""
         for left in reversed(range(_TRIES)):
             try:
-                self._spool.make_folders(Folder.SPARK, *above)
+                self._spool.make_folders(Folder.SPARK, *before)
                 lock = make_set(self._spool, Folder.SPARK, self._path)
             except FileNotFoundError:
                 if not left:

@@ -35,7 +35,6 @@ from mq.spool.removed_folders import leave_to_reaper
 from mq.spool.rolling import by_stamp
 from mq.spool.sets import hold_set, remove_empty_set
 from mq.spool.spark.jobs import (
-    TXN,
     below,
     is_committed,
     job_held,
@@ -48,7 +47,13 @@ from mq.spool.spark.jobs import (
     winners_of,
 )
 from mq.spool.spark.settle import bring, set_aside
-from mq.spool.spark.staging import GIVEN_UP, STAGE, STAGE_KEEP_SECONDS, STAGE_LOCK_SECONDS
+from mq.spool.spark.staging import (
+    GIVEN_UP,
+    STAGE,
+    STAGE_KEEP_SECONDS,
+    STAGE_LOCK_SECONDS,
+    TXN,
+)
 from mq.spool.spool import Spool
 
 ROLLED_BESIDE_FROM = 1000
@@ -121,20 +126,6 @@ def _require_staged(spool: Spool, job: str, batch: int, winners: list[str]) -> N
                 "sweep does with what waits for a day by the clock of its server, or taken away. "
                 f"Nothing of batch {batch} was written; write it again"
             )
-
-
-def give_up_attempts(spool: Spool, job: str, batch: int, attempts: list[str]) -> None:
-    """Hand these attempts to the reaper, unless they have won. An attempt that cannot be decided
-    now is left to the next commit of the job, or to a sweep."""
-    with job_held(spool, job, STAGE_LOCK_SECONDS) as is_held:
-        if not is_held:
-            return
-        won = winners_if_last(spool, job, batch)
-        for name in attempts:
-            if name not in won:
-                leave_to_reaper(spool, Folder.SPARK, f"{STAGE}/{job}/{batch}/{name}", GIVEN_UP)
-        remove_batch(spool, job, batch)
-        remove_job(spool, job)
 
 
 def finish(spool: Spool, job: str, batch: int, patience_seconds: float) -> int | None:

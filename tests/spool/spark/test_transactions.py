@@ -119,7 +119,6 @@ def test_what_somebody_rolls_forward_is_left_to_them(spool: Spool) -> None:
     winner = stage(spool, "0-1", b"one")
     path = f"stage/query/0/{winner}"
     held = hold_set(spool, Folder.SPARK, path)
-    (spool.root / "spark/txn/query").mkdir(parents=True)
     (spool.root / "spark/txn/query/0").write_text(f"{winner}\n")
 
     assert finish(spool, "query", 0, 0) is None

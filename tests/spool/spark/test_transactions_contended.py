@@ -18,9 +18,9 @@ from mq.disk.files import Files
 from mq.errors import ClaimError
 from mq.lifecycle import Actor
 from mq.spool.root import visit_root
-from mq.spool.spark.jobs import is_committed
+from mq.spool.spark.jobs import give_up_attempts, is_committed
 from mq.spool.spark.staging import Attempt, StagedMessage
-from mq.spool.spark.transactions import commit, give_up_attempts, sweep_transactions
+from mq.spool.spark.transactions import commit, sweep_transactions
 from mq.spool.spool import Spool
 from mq.spool.sweep import Sweeper, Swept
 from tests.support.faults import raising

@@ -11,6 +11,7 @@ import pytest
 from mq.lifecycle import Actor
 from mq.names import MessageId, QueueName
 from mq.spool.root import visit_root
+from mq.spool.spark.jobs import give_up_attempts
 from mq.spool.spark.staging import Attempt, StagedMessage
 from mq.spool.spark.transactions import commit
 from mq.spool.spool import Spool
@@ -119,6 +120,26 @@ def test_a_queue_that_cannot_be_opened_keeps_no_message_from_another_queue(
     assert bodies(spool.root, "queues/bills") == bodies(spool.root, "corrupt") == []
     assert sweep(spool.root) == []
     assert bodies(spool.root, "queues/bills") == [b"bills"]
+
+
+def test_a_disk_without_room_for_a_folder_is_freed_of_what_an_aborted_write_has_staged(
+    spool: Spool,
+) -> None:
+    staged = stage(spool, "0-1", b"one", job=".write")
+    files = WatchedFiles()
+    driver = visit_root(spool.root, files, Actor.SPARK)
+
+    def make_no_new(folder_fd: int, name: str, _: int) -> None:
+        if not os.access(name, os.F_OK, dir_fd=folder_fd):
+            raising(errno.ENOSPC)()
+
+    files.before["make_folder"] = make_no_new
+    give_up_attempts(driver, ".write", 1, [staged])
+    give_up_attempts(driver, ".empty", 1, [])
+
+    driver.close()
+    assert [len(names_in(each)) for each in (spool.root / "remove").glob("spark:*")] == [1]
+    assert names_in(spool.root / "spark/stage") == names_in(spool.root / "spark/txn") == []
 
 
 def test_a_message_that_cannot_be_compared_keeps_no_other_from_its_place(spool: Spool) -> None:
