@@ -38,7 +38,7 @@ from mq.spool.spark.jobs import give_up_attempts, is_committed, last_committed
 from mq.spool.spark.staging import Attempt, StagedMessage
 from mq.spool.spark.transactions import commit, sweep_transactions
 from mq.spool.spool import Spool
-from pyspark_mq.by_url.staging import make_staged_queue, open_staging
+from pyspark_mq.by_url.staging import make_staged_queue, open_staging, reap_staged
 from pyspark_mq.job_root import visit_job_root
 from pyspark_mq.options.addresses import Addresses
 from pyspark_mq.options.option_values import BadOption
@@ -203,6 +203,10 @@ def abort_staged(options: Options, job: str, batch: int, messages: list[Any]) ->
     another driver's tasks have staged for the same batch is not touched."""
     with closing(visit_job_root(options)) as spool:
         give_up_attempts(spool, job, batch, _attempts(messages))
+    if options.addresses is not None:
+        # No reaper works there, and on a full disk no later write comes so far as to unlink it.
+        with closing(open_staging(options.root)) as spool:
+            reap_staged(spool)
 
 
 def _attempts(messages: list[Any]) -> list[str]:

@@ -169,6 +169,15 @@ def test_by_url_a_write_that_is_committed_and_not_brought_hopes_for_no_server(lo
         commit_staged(by_url, "app", 1, [task(lone, "0-1", b"one")], files)
 
 
+def test_by_url_what_an_aborted_write_has_staged_leaves_the_disk(lone: Root) -> None:
+    """No reaper works in a staging, and a write that finds the disk full gets no further."""
+    writer = BatchWriter(replace(options(lone, 1), addresses=Addresses(("http://127.0.0.1:1",))))
+
+    writer.abort([task(lone, "0-1", b"one")])
+
+    assert lone.names("spark") == lone.names("remove") == []
+
+
 def test_a_write_that_is_not_committed_does_not_say_that_it_is(lone: Root) -> None:
     files = HookedFiles()
     files.before_link = raising(errno.ENOSPC)
