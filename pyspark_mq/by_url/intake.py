@@ -10,7 +10,7 @@ it: that was not removed, and is dropped.
 
 404 says that it was removed and reaped: by this source, before the crash. It is kept, because
 nothing may be lost. It comes twice only if its lease ran out before the removal and another
-consumer finished it.
+consumer finished it, or if it was moved to another queue.
 """
 
 from __future__ import annotations
