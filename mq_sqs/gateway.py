@@ -74,18 +74,18 @@ class Gateway:
         store: Store,
         addressing: Addressing,
         *,
-        visibility_seconds: float = 30.0,
-        signatures: Signatures | None = None,
-        durations: Durations | None = None,
-        origins: OriginPolicy | None = None,
+        visibility_seconds: float,
+        signatures: Signatures | None,
+        durations: Durations,
+        origins: OriginPolicy,
     ) -> None:
         self._store = store
         self._operations = Operations(store, addressing, visibility_seconds)
         self._signatures = signatures
-        self._durations = durations or Durations()
-        self._origins = origins or OriginPolicy(())
+        self._durations = durations
+        self._origins = origins
         self._dialects = (JsonDialect(), QueryDialect())
-        self.quick = QuickCalls(self._operations, self._signatures, self._durations, self._origins)
+        self.quick = QuickCalls(self._operations, signatures, durations, origins)
 
     @asynccontextmanager
     async def working(self) -> AsyncIterator[None]:

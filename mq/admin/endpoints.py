@@ -21,7 +21,7 @@ from mq import __version__
 from mq.admin.live import Live, Look, Row
 from mq.admin.metrics import ChildCounts, activity_by_queue, render
 from mq.admin.page import PAGES
-from mq.config import DEFAULT_ALLOWED_HOSTS, SECOND_NS
+from mq.config import SECOND_NS
 from mq.errors import Forbidden, MQError, StoreUnavailable, Unauthorized
 from mq.lifecycle import Folder
 from mq.store.counts import QueueActivity
@@ -62,10 +62,10 @@ class Admin:
         self,
         tokens: Tokens | None,
         durations: Durations,
-        origins: OriginPolicy | None = None,
+        origins: OriginPolicy,
         *,
-        root: str = "",
-        may_write: bool = False,
+        root: str,
+        may_write: bool,
     ) -> None:
         self.health: StoreHealth | None = None
         self.api: HttpHandler | None = None
@@ -73,7 +73,7 @@ class Admin:
         self.children: ChildCounts | None = None
         self._tokens = tokens
         self._durations = durations
-        self._origins = origins or OriginPolicy(DEFAULT_ALLOWED_HOSTS)
+        self._origins = origins
         self._may_write = may_write
         about = {"version": __version__, "root": root, "may_write": may_write}
         self._live = Live(about, self._look)

@@ -6,7 +6,6 @@ from time import perf_counter
 
 from aiohttp import web
 
-from mq.config import DEFAULT_ALLOWED_HOSTS
 from mq.errors import BodyUnreadable, MQError
 from mq.names import parse_queue_name
 from mq.store.store import Store
@@ -28,16 +27,11 @@ from mq.web.tokens import Tokens
 
 
 def make_api(
-    store: Store,
-    tokens: Tokens | None = None,
-    durations: Durations | None = None,
-    origins: OriginPolicy | None = None,
+    store: Store, tokens: Tokens | None, durations: Durations, origins: OriginPolicy
 ) -> HttpHandler:
     """Return the handler for `mq.web.connections.http_server.HttpServer`. Without `tokens` anyone
     may do anything. `durations` records how long each request took; `origins` knows the server's
     names."""
-    durations = durations or Durations()
-    origins = origins or OriginPolicy(DEFAULT_ALLOWED_HOSTS)
 
     async def handle(request: web.BaseRequest) -> Response:
         started = start_of(request)

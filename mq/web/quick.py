@@ -20,7 +20,7 @@ from aiohttp.http_parser import RawRequestMessage
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 from multidict import istr
 
-from mq.config import DEFAULT_ALLOWED_HOSTS, SMALL_BODY_BYTES
+from mq.config import SMALL_BODY_BYTES
 from mq.errors import MQError
 from mq.names import parse_message_id, parse_queue_name
 from mq.spool.message.trailer import pack_trailer
@@ -53,16 +53,14 @@ _OWN_ID = istr("X-Message-Id")
 
 def make_http(
     store: Store,
-    limits: Limits | None = None,
-    tokens: Tokens | None = None,
-    durations: Durations | None = None,
-    origins: OriginPolicy | None = None,
+    limits: Limits,
+    tokens: Tokens | None,
+    durations: Durations,
+    origins: OriginPolicy,
 ) -> HttpServer:
     """Return the API of a store, with the quick and the usual way to its answers. Without `tokens`
     anyone may do anything; `durations` records how long each request took; `origins` knows the
     server's names."""
-    durations = durations or Durations()
-    origins = origins or OriginPolicy(DEFAULT_ALLOWED_HOSTS)
     usual = make_api(store, tokens, durations, origins)
     return HttpServer(usual, limits, QuickWay(store, tokens, durations, origins))
 

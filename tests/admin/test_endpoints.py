@@ -21,9 +21,12 @@ from mq.store.health import StoreHealth
 from mq.web.api import make_api
 from mq.web.connections.http_server import HttpServer
 from mq.web.durations import Durations
+from mq.web.origin_policy import OriginPolicy
 from tests.support.faults import WatchedFiles
 from tests.support.scraping import Scrape, read_scrape
 from tests.support.stores import ORDERS, eventually, publish, store_on
+
+ORIGINS = OriginPolicy(("mq",))
 
 RETURNS = QueueName("returns")
 
@@ -58,8 +61,12 @@ async def listening(http: HttpServer) -> AsyncIterator[Asked]:
         await http.shutdown(0.1)
 
 
+def new_admin(durations: Durations | None = None) -> Admin:
+    return Admin(None, durations or Durations(), ORIGINS, root="", may_write=False)
+
+
 def admin_of(health: StoreHealth, durations: Durations | None = None) -> HttpServer:
-    admin = Admin(None, durations or Durations())
+    admin = new_admin(durations)
     admin.health = health
     return HttpServer(admin.handle)
 
@@ -146,12 +153,12 @@ async def test_a_paused_queue_is_told_from_one_that_nobody_receives_from(root: P
 
 
 async def test_a_probe_of_the_main_port_is_sent_to_the_admin_listener(root: Path) -> None:
-    admin = Admin(None, Durations())
+    admin = new_admin()
     paths = admin.paths.keys() - PAGES.keys()
     async with (
         asyncio.timeout(60),
         store_on(root) as store,
-        listening(HttpServer(make_api(store))) as main,
+        listening(HttpServer(make_api(store, None, Durations(), ORIGINS))) as main,
     ):
         answers = {path: await main.ask(path) for path in paths}
 
@@ -168,7 +175,7 @@ async def test_a_defect_is_counted_as_500(root: Path, monkeypatch: pytest.Monkey
             raise AssertionError("a defect")
 
         monkeypatch.setattr(store, "describe_queue", break_down)
-        api = HttpServer(make_api(store, None, durations))
+        api = HttpServer(make_api(store, None, durations, ORIGINS))
         async with (
             listening(api) as asked,
             listening(admin_of(store.health, durations)) as admin,
@@ -190,7 +197,7 @@ class HangingHealth:
 
 
 async def test_a_viewer_that_leaves_while_a_look_hangs_keeps_no_place() -> None:
-    admin = Admin(None, Durations())
+    admin = new_admin()
     admin.health = cast(Any, HangingHealth())
     async with listening(HttpServer(admin.handle)) as there:
         reader, writer = await asyncio.open_connection("127.0.0.1", there.port)

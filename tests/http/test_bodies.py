@@ -20,6 +20,8 @@ from mq.web.api import make_api
 from mq.web.connections.connection import Connection
 from mq.web.connections.framing import MAX_WAITING_BYTES
 from mq.web.connections.http_server import HttpServer
+from mq.web.durations import Durations
+from mq.web.origin_policy import OriginPolicy
 from tests.support.sites import close, parse_answer, site_on
 from tests.support.stores import ORDERS, store_on
 from tests.support.wire import request_bytes
@@ -42,7 +44,7 @@ class RawClient(asyncio.Transport):
 
 async def test_a_client_that_left_before_its_body_was_asked_for_is_no_defect(root: Path) -> None:
     async with store_on(root) as store:
-        connection = HttpServer(make_api(store))()
+        connection = HttpServer(make_api(store, None, Durations(), OriginPolicy(("mq",))))()
         connection.connection_made(RawClient())
         await asyncio.sleep(0)
         with capture_logs() as logged:

@@ -15,6 +15,8 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from mq.store.store import Store
 from mq.web.answers import Answer
+from mq.web.durations import Durations
+from mq.web.origin_policy import OriginPolicy
 from mq_sqs import faults, gateway
 from mq_sqs.faults import SQSError, SqsFault
 from mq_sqs.protocol.json import JsonDialect
@@ -176,7 +178,14 @@ async def test_a_defect_is_answered_as_one(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(gateway, "start_of", lambda http: 0.0)
     monkeypatch.setattr(gateway.Gateway, "_read", fail)
     store = SimpleNamespace(joint=lambda make: None)
-    handler = gateway.Gateway(cast(Store, store), Addressing())
+    handler = gateway.Gateway(
+        cast(Store, store),
+        Addressing(),
+        visibility_seconds=30.0,
+        signatures=None,
+        durations=Durations(),
+        origins=OriginPolicy(()),
+    )
     told = []
     for headers in (JSON_LIST, FORM):
         head = CIMultiDictProxy(CIMultiDict(headers))

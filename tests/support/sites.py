@@ -13,6 +13,7 @@ from typing import Any
 
 from mq.daemon.token_file import TokenFile
 from mq.store.store import Store
+from mq.web.connections.connection import Limits
 from mq.web.connections.http_server import HttpServer
 from mq.web.durations import Durations
 from mq.web.origin_policy import OriginPolicy
@@ -96,7 +97,7 @@ async def site_on(
         path = make_token_file(folder, f"till write,admin,read orders {TOKEN}")
         tokens = TokenFile(path).tokens
     async with store_on(root, files, **settings) as store:
-        http = make_http(store, None, tokens, Durations(), OriginPolicy(("mq",)))
+        http = make_http(store, Limits(), tokens, Durations(), OriginPolicy(("mq",)))
         assert isinstance(http.quick_handler, QuickWay)
         http.quick_handler = way = Way(http.quick_handler)
         async with _listening(folder, kind, http) as connect:

@@ -18,6 +18,9 @@ from mq.config import SWEEP_SECONDS, ServerConfig
 from mq.disk.files import Files
 from mq.spool.spool import Spool
 from mq.store.opening import open_store
+from mq.web.connections.connection import Limits
+from mq.web.durations import Durations
+from mq.web.origin_policy import OriginPolicy
 from mq.web.quick import make_http
 from tests.crash.faults.ledger import FaultLedger
 from tests.crash.load import LoadAnswer, client_at
@@ -155,7 +158,7 @@ async def service_on(root: Path, files: Files) -> AsyncIterator[Service]:
     """Serve `root`, with the queues `orders` and `probe`, until the block ends."""
     config = ServerConfig(root=root, visibility_seconds=_LONG_SECONDS)
     async with open_store(config, files) as store:
-        http = make_http(store)
+        http = make_http(store, Limits(), None, Durations(), OriginPolicy(("mq",)))
         runner = web.ServerRunner(http, shutdown_timeout=0.5)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
