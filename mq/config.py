@@ -108,9 +108,6 @@ class Address(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-DEFAULT_ALLOWED_HOSTS = ("mq",)
-"""The server's name in deploy/compose.yaml. No domain has a name without a dot."""
-
 DEFAULT_ADMIN = Address("127.0.0.1", 8081)
 """The admin listener. If another process has this address, the server runs without one; any other
 address must be free."""
@@ -144,7 +141,8 @@ class ServerConfig:
     key: Path | None = None
     admin: Address | None = DEFAULT_ADMIN
     admin_write: bool = False
-    allowed_hosts: tuple[str, ...] = DEFAULT_ALLOWED_HOSTS
+    # The server's name in deploy/compose.yaml. No domain has a name without a dot.
+    allowed_hosts: tuple[str, ...] = ("mq",)
     insecure: bool = False
 
 
