@@ -145,10 +145,6 @@ class MoveTasks:
             return task
         return replace(task, moved=max(task.moved, run.task.moved))
 
-    def is_working_on(self, source: QueueName) -> bool:
-        """Return whether this process moves messages of that queue."""
-        return source in self._running
-
     async def stop(self) -> None:
         """Leave the tasks to the next gateway."""
         running = [each.work for each in self._running.values()]

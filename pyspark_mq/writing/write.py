@@ -98,7 +98,7 @@ def _stage(
         while some := list(islice(drafts, CHAINS_AT_ONCE)):
             if attempt is None:
                 attempt = Attempt(spool, job, batch, name)
-            attempt.add_many(some)
+            attempt.add(some)
         if attempt is None:
             return None
         attempt.seal()

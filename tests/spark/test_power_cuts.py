@@ -131,7 +131,7 @@ class SparkBatch:
         for name, bodies in (("0-1", (b"one", b"two")), ("1-2", (b"three",)), ("1-3", (b"three",))):
             attempt = Attempt(spool, "query", 3, f"{name}-{id(self)}")
             for body in bodies:
-                attempt.add(StagedMessage(ORDERS, body))
+                attempt.add([StagedMessage(ORDERS, body)])
             attempt.seal()
         return [f"0-1-{id(self)}", f"1-2-{id(self)}"]
 

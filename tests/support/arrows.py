@@ -217,7 +217,7 @@ def give_back(root: Path) -> None:
 def start_attempt(spool: Spool, draft: StagedMessage, job: str = JOB) -> tuple[str, Attempt]:
     name = f"0-{next(_attempts)}"
     attempt = Attempt(spool, job, 1, name)
-    attempt.add(draft)
+    attempt.add([draft])
     return name, attempt
 
 

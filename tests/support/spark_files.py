@@ -71,7 +71,7 @@ def stage(spool: Spool, name: str, *bodies: bytes, job: str = "app", batch: int 
     """Stage one attempt, sealed. Returns its name."""
     attempt = Attempt(spool, job, batch, name)
     for body in bodies:
-        attempt.add(StagedMessage(ORDERS, body))
+        attempt.add([StagedMessage(ORDERS, body)])
     attempt.seal()
     return name
 

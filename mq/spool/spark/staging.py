@@ -89,11 +89,7 @@ class Attempt:
             raise self._given_up()
         return lock
 
-    def add(self, draft: StagedMessage) -> None:
-        """Write one message, as `add_many` does."""
-        self.add_many([draft])
-
-    def add_many(self, drafts: Sequence[StagedMessage]) -> None:
+    def add(self, drafts: Sequence[StagedMessage]) -> None:
         """Write some messages, with their file calls made in one go. Raises QueueNotFound,
         InvalidRequest for an id that this attempt has used, PropertiesUnsupported, ClaimError if
         the batch was given up, and OSError."""

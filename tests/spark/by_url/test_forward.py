@@ -157,7 +157,7 @@ def test_a_write_that_is_committed_and_not_published_says_so_and_where_it_waits(
     make_staged_queue(open_in("out"), QueueName("orders"))
     spool = visit_root(site.staging / "out", Files(), Actor.SPARK)
     attempt = Attempt(spool, "app", 1, "0-1")
-    attempt.add(StagedMessage(QueueName("orders"), b"one"))
+    attempt.add([StagedMessage(QueueName("orders"), b"one")])
     attempt.seal()
     spool.close()
     given = site.options | {"retrySeconds": "0.2"}

@@ -47,7 +47,7 @@ def task(root: Root, name: str, body: bytes, job: str = "app", batch: int = 1) -
     """One that ended well."""
     spool = visit_root(root.path, Files(), Actor.SPARK)
     attempt = Attempt(spool, job, batch, name)
-    attempt.add(StagedMessage(ORDERS, body))
+    attempt.add([StagedMessage(ORDERS, body)])
     attempt.seal()
     spool.close()
     return Staged(job, batch, name)

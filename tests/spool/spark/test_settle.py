@@ -155,7 +155,7 @@ def test_a_queue_made_again_does_not_know_the_ids_that_were_written_to_the_old_o
     spool: Spool,
 ) -> None:
     attempt = Attempt(spool, "app", 1, "0-1")
-    attempt.add(StagedMessage(ORDERS, b"old", MessageId("one")))
+    attempt.add([StagedMessage(ORDERS, b"old", MessageId("one"))])
     attempt.seal()
     (spool.root / "queues/orders").rmdir()
     commit(spool, "app", 1, ["0-1"])

@@ -20,10 +20,10 @@ from tests.support.stores import ORDERS
 
 def test_one_attempt_cannot_use_an_id_twice(spool: Spool) -> None:
     attempt = Attempt(spool, "query", 0, "0-1")
-    attempt.add(StagedMessage(ORDERS, b"one", MessageId("a")))
+    attempt.add([StagedMessage(ORDERS, b"one", MessageId("a"))])
 
     with pytest.raises(InvalidRequest, match="two rows for queue orders have the id a"):
-        attempt.add(StagedMessage(ORDERS, b"two", MessageId("a")))
+        attempt.add([StagedMessage(ORDERS, b"two", MessageId("a"))])
     attempt.give_up()
 
 
@@ -31,13 +31,13 @@ def test_a_queue_that_does_not_exist_is_named(spool: Spool) -> None:
     attempt = Attempt(spool, "query", 0, "0-1")
 
     with pytest.raises(QueueNotFound, match="there is no queue refunds"):
-        attempt.add(StagedMessage(QueueName("refunds"), b"one"))
+        attempt.add([StagedMessage(QueueName("refunds"), b"one")])
     attempt.give_up()
 
 
 def test_an_attempt_that_was_given_up_leaves_nothing_in_the_stage(spool: Spool) -> None:
     attempt = Attempt(spool, "query", 0, "0-1")
-    attempt.add(StagedMessage(ORDERS, b"one"))
+    attempt.add([StagedMessage(ORDERS, b"one")])
 
     attempt.give_up()
 
@@ -47,12 +47,12 @@ def test_an_attempt_that_was_given_up_leaves_nothing_in_the_stage(spool: Spool) 
 def test_a_task_that_stages_while_its_batch_is_committed_by_others_says_so(spool: Spool) -> None:
     late = [Attempt(spool, "query", 0, name) for name in ("0-7", "0-8")]
     winner = Attempt(spool, "query", 0, "0-1")
-    winner.add(StagedMessage(ORDERS, b"one"))
+    winner.add([StagedMessage(ORDERS, b"one")])
     winner.seal()
     commit(spool, "query", 0, ["0-1"])
 
     with pytest.raises(ClaimError, match=r"0/0-7\.open was given up: another driver has committed"):
-        late[0].add(StagedMessage(ORDERS, b"one"))
+        late[0].add([StagedMessage(ORDERS, b"one")])
     with pytest.raises(ClaimError, match=r"0/0-8\.open was given up"):
         late[1].seal()
     assert [path.read_bytes() for path in (spool.root / "queues/orders").iterdir()] == [b"one"]
@@ -72,7 +72,7 @@ def test_an_attempt_begins_while_a_sweep_clears_earlier_batches_away(root: Path,
     files.before["make_folder"] = sweep_first
 
     attempt = Attempt(spool, "query", 2, "0-1")
-    attempt.add(StagedMessage(ORDERS, b"one"))
+    attempt.add([StagedMessage(ORDERS, b"one")])
     attempt.seal()
 
     assert commit(spool, "query", 2, ["0-1"]) == 2

@@ -171,7 +171,7 @@ def test_what_was_never_committed_is_given_up_after_a_day(spool: Spool) -> None:
 
 def test_a_delayed_message_waits_in_delay(spool: Spool) -> None:
     attempt = Attempt(spool, "query", 0, "0-1")
-    attempt.add(StagedMessage(ORDERS, b"later", MessageId("a"), delay_seconds=3600))
+    attempt.add([StagedMessage(ORDERS, b"later", MessageId("a"), delay_seconds=3600)])
     attempt.seal()
 
     commit(spool, "query", 0, ["0-1"])
@@ -184,7 +184,7 @@ def test_a_delayed_message_waits_in_delay(spool: Spool) -> None:
 
 def test_a_delay_that_is_over_at_the_commit_delays_nothing(spool: Spool) -> None:
     attempt = Attempt(spool, "query", 0, "0-1")
-    attempt.add(StagedMessage(ORDERS, b"soon", delay_seconds=0.001))
+    attempt.add([StagedMessage(ORDERS, b"soon", delay_seconds=0.001)])
     attempt.seal()
     time.sleep(0.002)
 
@@ -195,7 +195,7 @@ def test_a_delay_that_is_over_at_the_commit_delays_nothing(spool: Spool) -> None
 
 def test_a_message_has_its_seal_and_its_type(spool: Spool) -> None:
     attempt = Attempt(spool, "query", 0, "0-1")
-    attempt.add(StagedMessage(ORDERS, b"one", MessageId("a"), "text/plain"))
+    attempt.add([StagedMessage(ORDERS, b"one", MessageId("a"), "text/plain")])
     attempt.seal()
     commit(spool, "query", 0, ["0-1"])
 
@@ -220,7 +220,7 @@ def test_an_id_that_the_queue_has_is_not_written_again(
 ) -> None:
     write_message(spool.root / "queues/orders/a", there, seal=seal_of(there))
     attempt = Attempt(spool, "query", 0, "0-1")
-    attempt.add(StagedMessage(ORDERS, b"mine", MessageId("a")))
+    attempt.add([StagedMessage(ORDERS, b"mine", MessageId("a"))])
     attempt.seal()
 
     commit(spool, "query", 0, ["0-1"])
@@ -234,7 +234,7 @@ def test_what_is_set_aside_is_reported_to_whom_the_spool_was_given(spool: Spool)
     spool.report_left = lambda name, why: told.append((name, why))
     write_message(spool.root / "queues/orders/a", b"another", seal=seal_of(b"another"))
     attempt = Attempt(spool, "query", 0, "0-1")
-    attempt.add(StagedMessage(ORDERS, b"mine", MessageId("a")))
+    attempt.add([StagedMessage(ORDERS, b"mine", MessageId("a"))])
     attempt.seal()
 
     commit(spool, "query", 0, ["0-1"])

@@ -124,9 +124,9 @@ def test_a_winner_that_somebody_takes_away_without_a_lock_undoes_the_link(
 
 def test_a_task_at_work_is_left_alone_by_a_sweep_a_day_ahead(spool: Spool) -> None:
     attempt = Attempt(spool, "app", 1, "0-1")
-    attempt.add(StagedMessage(ORDERS, b"one"))
+    attempt.add([StagedMessage(ORDERS, b"one")])
     sweep_a_day_ahead(spool.root)
-    attempt.add(StagedMessage(ORDERS, b"two"))
+    attempt.add([StagedMessage(ORDERS, b"two")])
     attempt.seal()
 
     commit(spool, "app", 1, ["0-1"])

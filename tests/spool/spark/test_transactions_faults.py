@@ -78,7 +78,7 @@ def test_an_id_that_waits_in_delay_is_not_written_again(
     path = spool.root / "delay/orders:a"
     write_message(path, there, seal=seal_of(there), due_in_seconds=3600)
     attempt = Attempt(spool, "app", 1, "0-1")
-    attempt.add(StagedMessage(ORDERS, b"mine", MessageId("a"), delay_seconds=3600))
+    attempt.add([StagedMessage(ORDERS, b"mine", MessageId("a"), delay_seconds=3600)])
     attempt.seal()
 
     commit(spool, "app", 1, ["0-1"])
@@ -109,7 +109,7 @@ def test_a_queue_that_cannot_be_opened_keeps_no_message_from_another_queue(
     (spool.root / "queues/bills").mkdir()
     attempt = Attempt(spool, "app", 1, "0-1")
     for queue in (QueueName("bills"), ORDERS):
-        attempt.add(StagedMessage(queue, queue.encode()))
+        attempt.add([StagedMessage(queue, queue.encode())])
     attempt.seal()
     files.shut = "bills"
 
@@ -146,7 +146,7 @@ def test_a_message_that_cannot_be_compared_keeps_no_other_from_its_place(spool: 
     attempt = Attempt(spool, "app", 1, "0-1")
     for each in "ab":
         write_message(spool.root / "queues/orders" / each, b"mine", seal=seal_of(b"mine"))
-        attempt.add(StagedMessage(ORDERS, b"mine", MessageId(each)))
+        attempt.add([StagedMessage(ORDERS, b"mine", MessageId(each))])
     attempt.seal()
     files = WatchedFiles()
     files.fail("open_to_look")

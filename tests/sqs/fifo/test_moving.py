@@ -286,7 +286,7 @@ async def test_a_task_looks_once_more_at_a_group_whose_first_message_was_held(
         await tasks.start(DEAD_LINE, None, None)
 
         async def is_over() -> bool:
-            return not tasks.is_working_on(DEAD_LINE)
+            return DEAD_LINE not in tasks._running
 
         await eventually(is_over)
         [task] = tasks_of(await line.store.read_settings(DEAD_LINE))

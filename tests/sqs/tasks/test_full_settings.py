@@ -41,7 +41,7 @@ async def is_over(store: Store, tasks: MoveTasks) -> list[MoveTask]:
     """Wait for the end of the task, and return what is noted."""
 
     async def has_ended() -> bool:
-        return not tasks.is_working_on(ORDERS)
+        return ORDERS not in tasks._running
 
     await eventually(has_ended)
     return tasks_of(await store.read_settings(ORDERS))

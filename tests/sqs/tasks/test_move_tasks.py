@@ -193,7 +193,7 @@ async def test_a_task_ends_with_its_queue(tmp_path: Path) -> None:
         await store.delete_queue(DEAD)
 
         async def is_over() -> bool:
-            return not tasks.is_working_on(DEAD)
+            return DEAD not in tasks._running
 
         await eventually(is_over)
         await store.create_queue(DEAD)
@@ -292,7 +292,7 @@ async def test_a_defect_ends_a_task_with_a_line_in_the_log_and_the_next_one_goes
             await tasks.start(DEAD, None, None)
 
             async def is_left() -> bool:
-                return not tasks.is_working_on(DEAD)
+                return DEAD not in tasks._running
 
             await eventually(is_left)
         await tasks.adopt(DEAD)
