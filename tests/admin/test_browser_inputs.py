@@ -72,6 +72,22 @@ def test_arrows_scroll_the_body_that_a_keyboard_is_at(browser: Browser, server: 
     browser.wait_for(lambda: browser.texts("#message pre") == ["second"])
 
 
+def test_colours_of_the_system_show_what_is_chosen(browser: Browser, server: Server) -> None:
+    """High contrast of Windows draws neither backgrounds nor shadows of a page."""
+    fill(server, orders=[b"1", b"2"])
+    browser.force_colours("active")
+    browser.open(page_of(server, "orders"))
+    browser.wait_for(lambda: len(bodies(browser)) == 2)
+
+    chosen = browser.run("""
+      return [...document.querySelectorAll("#queue [role=tab], #messages li")].map((each) =>
+        [each.getAttribute("aria-selected") === "true", getComputedStyle(each).outlineStyle])""")
+    assert isinstance(chosen, list)
+    assert [is_chosen for is_chosen, _ in chosen].count(True) == 3
+    assert all((style == "solid") == is_chosen for is_chosen, style in chosen)
+    browser.force_colours("none")
+
+
 def test_enter_does_what_was_asked_and_cancel_does_not(browser: Browser, writable: Server) -> None:
     fill(writable, orders=[b"1"], later=[])
     browser.open(page_of(writable, "orders"))

@@ -75,6 +75,11 @@ class Browser:
         found: object = self.driver.execute_script(script)
         return found
 
+    def force_colours(self, value: str) -> None:
+        """Draw the page in the colours of the system, `active`, or in its own, `none`."""
+        features = [{"name": "forced-colors", "value": value}]
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
     def wait_for(self, condition: Callable[[], T | None]) -> T:
         """Return what `condition` returns once it is neither None nor False."""
         waiting = WebDriverWait(
