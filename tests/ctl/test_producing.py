@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import pty
 import signal
 import subprocess
 import sys
@@ -30,6 +32,23 @@ def test_an_own_id_makes_one_message_and_stands_for_one_body(ctl: Ctl, queue: st
 
     assert_refused(ctl("send", queue, "tart", "--id", "order-1"), ExitCode.REFUSED, "order-1")
     assert bodies_in(ctl, queue) == ["cake"]
+
+
+def test_who_types_a_body_is_told_how_to_end_it(ctl: Ctl, queue: str) -> None:
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mq.ctl", "send", queue, "--id", "order-1", *ctl.way],
+        stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=without_ours(),
+    )  # fmt: skip
+    os.write(ours, b"two coffees\n\x04")
+
+    out, err = process.communicate(timeout=30)
+
+    os.close(ours)
+    os.close(theirs)
+    assert (process.returncode, out) == (0, b"order-1\n")
+    assert b"Ctrl-D" in err
+    assert bodies_in(ctl, queue) == ["two coffees\n"]
 
 
 def test_a_large_body_may_have_an_own_id(ctl: Ctl, queue: str) -> None:

@@ -101,6 +101,8 @@ def _source(body: str | None, file: BinaryIO | None) -> BinaryIO:
     """Return where the body is: in the argument, in a file, or else on stdin."""
     if body is not None and file is not None:
         raise click.UsageError("BODY and --file are two bodies; give only one")
+    if body is None and file is None and sys.stdin.isatty():
+        click.echo("type what to send; Ctrl-D on a line of its own ends it", err=True)
     return io.BytesIO(os.fsencode(body)) if body is not None else file or sys.stdin.buffer
 
 
