@@ -1,4 +1,4 @@
-"""How the blocking client connects to a host with several addresses."""
+"""How the clients connect, and the blocking one to a host with several addresses."""
 
 from __future__ import annotations
 
@@ -82,3 +82,12 @@ def test_a_single_address_is_given_all_of_the_time(
         mq.queue("orders").counts()
 
     assert waits == [CONNECT_SECONDS]
+
+
+def test_a_forward_proxy_of_the_environment_is_not_asked(
+    monkeypatch: pytest.MonkeyPatch, server: Server, connect_client: Callable[..., Client]
+) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+
+    assert new_queue(connect_client(server.url)).counts().ready == 0
