@@ -122,6 +122,22 @@ def test_messages_of_every_state_are_looked_at(browser: Browser, server: Server)
         assert wire.request("GET", "/orders").json()["leased"] == 1
 
 
+def test_a_message_that_is_tapped_on_a_narrow_screen_comes_into_sight(
+    browser: Browser, writable: Server
+) -> None:
+    fill(writable, orders=[b"order %d" % number for number in range(20)])
+    browser.widen(375)
+    browser.open(page_of(writable, "orders"))
+    browser.wait_for(lambda: len(bodies(browser)) == 20)
+    bottom = "document.getElementById('message').getBoundingClientRect().bottom"
+    assert browser.run(f"return {bottom} > innerHeight") is True
+
+    browser.click("#messages li:nth-child(3)")
+
+    browser.wait_for(lambda: browser.texts("#message pre") == ["order 2"])
+    browser.wait_for(lambda: browser.run(f"return {bottom} <= innerHeight"))
+
+
 def test_states_are_picked_by_arrows_and_the_list_is_looked_at_again(
     browser: Browser, server: Server
 ) -> None:

@@ -8,6 +8,7 @@ const SHOWN_TEXT = 200_000;
 const SHOWN_HEX = 65_536;
 const NONE = { ready: "No message is ready.", leased: "No message is leased.", delayed: "No message is delayed." };
 const DEAD = ".dead";
+const NARROW = matchMedia("(max-width: 760px)"); // as in page.css: the message is below the list
 
 let name = "";
 let state = "ready";
@@ -82,7 +83,7 @@ const due = (message) => {
 
 function lineOf(message, at) {
   const start = message.body ?? `base64: ${message.body_base64.slice(0, 120)}`;
-  return element("li", { onclick: () => choose(at), id: `message-${at}`, role: "option" },
+  return element("li", { onclick: () => tap(at), id: `message-${at}`, role: "option" },
     element("div", { className: "start" }, ...text(start, 160)),
     element("div", { className: "line" },
       element("span", { className: "kind" }, ...text(message.content_type ?? "", 60)),
@@ -93,6 +94,11 @@ function lineOf(message, at) {
 
 export function move(by) {
   if (messages.length) choose(Math.min(messages.length - 1, Math.max(0, chosen + by)));
+}
+
+function tap(at) {
+  choose(at);
+  if (NARROW.matches) byId("message").scrollIntoView({ block: "nearest" });
 }
 
 function choose(at) {
