@@ -11,6 +11,7 @@
 # make lock   write requirements.lock and requirements-build.lock again, with the newest versions
 #             that pyproject.toml allows
 # make clean  remove everything that these targets made
+# make help   this text
 #
 # Nothing outside this folder changes, except that root on Debian gets the packages of
 # tests/apt.txt. `make PYTHON=/path/to/python3.12 run` chooses the Python of .venv.
@@ -40,7 +41,7 @@ BENCH_OPTIONS ?=
 PIPELINE_OPTIONS ?=
 SOAK_OPTIONS ?=
 
-.PHONY: run test retest quick crash soak bench bench-spark pipeline lock lint clean apt
+.PHONY: run test retest quick crash soak bench bench-spark pipeline lock lint clean help apt
 
 run: $(VENV)/installed
 	@exec $(VENV)/bin/mq --standalone
@@ -98,6 +99,9 @@ lock: $(VENV)/bin/python
 		--no-header --no-annotate --no-emit-index-url --no-emit-find-links --upgrade \
 		-; } > requirements-build.lock.new
 	@mv requirements-build.lock.new requirements-build.lock
+
+help:
+	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

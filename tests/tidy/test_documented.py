@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+import subprocess
 from dataclasses import asdict
 from pathlib import Path
 
@@ -271,3 +272,15 @@ def test_every_row_of_power_cuts_has_its_figures() -> None:
 
     assert [row[0] for row in table] == [row.name for row in ROWS]
     assert {row[-1] for row in table} == {"0"}
+
+
+def test_make_help_names_every_target_that_a_person_gives() -> None:
+    done = subprocess.run(
+        ["make", "--no-print-directory", "help"], cwd=REPOSITORY, check=True, capture_output=True,
+        text=True,
+    )  # fmt: skip
+    phony = re.search(r"^\.PHONY: (.*)$", (REPOSITORY / "Makefile").read_text(), re.MULTILINE)
+    assert phony is not None
+
+    named = set(re.findall(r"^make (\S+)", done.stdout, re.MULTILINE))
+    assert named == set(phony[1].split()) - {"apt"}
