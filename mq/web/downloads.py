@@ -15,6 +15,7 @@ from mq.store.peeking.peeked_message import PeekedMessage
 from mq.store.receiving.received_message import Received
 from mq.store.store import Store
 from mq.web.answers import AS_FILE, OUR_HEADERS, Answer, Response, lines_of, read_lines
+from mq.web.connections.connection import Connection
 
 Message = Received | PeekedMessage
 
@@ -125,8 +126,12 @@ async def _stream(
     length: int,
     chunks: AsyncIterator[bytes],
 ) -> web.StreamResponse:
+    connection = request.protocol
+    assert isinstance(connection, Connection)
     response = web.StreamResponse(headers={**headers, **OUR_HEADERS})
     response.content_length = length
+    if connection.is_last:
+        response.force_close()
     await response.prepare(request)
     async for chunk in chunks:
         await response.write(chunk)

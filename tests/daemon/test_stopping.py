@@ -14,7 +14,13 @@ from aiohttp import web
 
 from mq.web.connections.http_server import HttpServer
 from tests.support.processes import Server, wait_until
-from tests.support.wire import Wire, request_bytes, server_end, wait_until_read
+from tests.support.wire import (
+    SMALL_BODY_BYTES,
+    Wire,
+    request_bytes,
+    server_end,
+    wait_until_read,
+)
 
 Connect = Callable[[Server], Wire]
 
@@ -37,6 +43,28 @@ def test_a_connection_that_has_just_come_may_send_its_first_request(
     wire.send(b"PUT /orders HTTP/1.1\r\nHost: mq\r\n\r\n"[len(beginning) :])
 
     assert wire.answer().status == 201
+    assert wire.is_closed()
+    assert server.popen.wait(15) == 0
+
+
+@pytest.mark.parametrize("query", ["", "?max=10"])
+def test_a_large_answer_meanwhile_says_that_it_is_the_last(
+    start_server: Callable[..., Server], connect: Connect, query: str
+) -> None:
+    server = start_server()
+    other = connect(server)
+    assert other.request("PUT", "/orders").status == 201
+    other.publish("orders", b"b" * 3 * SMALL_BODY_BYTES)
+    wire = connect(server)
+    wire.send(b"GET /ord")
+    wait_until_read(server, wire)
+
+    server.popen.send_signal(signal.SIGTERM)
+    wait_until(lambda: "event=stopping" in server.log())
+    wire.send(f"ers/messages{query} HTTP/1.1\r\nHost: mq\r\n\r\n".encode())
+
+    answer = wire.answer()
+    assert (answer.status, answer.headers.get("connection")) == (200, "close")
     assert wire.is_closed()
     assert server.popen.wait(15) == 0
 

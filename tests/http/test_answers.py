@@ -10,7 +10,7 @@ from time import time
 import pytest
 
 from tests.support.processes import Server
-from tests.support.wire import Wire, WireAnswer, request_bytes
+from tests.support.wire import SMALL_BODY_BYTES, Wire, WireAnswer, make_queue, request_bytes
 
 ENDS: dict[str, tuple[str, dict[str, str]]] = {
     "HTTP/1.1": ("HTTP/1.1", {}),
@@ -185,3 +185,19 @@ def test_a_method_that_is_not_there_says_where_it_is(wire: Wire, queue: str) -> 
 
         assert answer.status == 405
         assert hint in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("query", ["", "?max=10", "?peek"])
+def test_a_large_answer_says_that_it_is_the_last_of_its_connection(wire: Wire, query: str) -> None:
+    """The parser passes over what comes in one piece with the end of such a request."""
+    queue = make_queue(wire)
+    wire.publish(queue, b"b" * 3 * SMALL_BODY_BYTES)
+    upgrade = {"connection": "Upgrade", "upgrade": "h2c"}
+
+    wire.send(
+        request_bytes("GET", f"/{queue}/messages{query}", **upgrade),
+        request_bytes("GET", f"/{queue}"),
+    )
+
+    assert wire.answer().headers.get("connection") == "close"
+    assert wire.is_closed()

@@ -241,7 +241,7 @@ class Connection(web.RequestHandler):
     def _take_no_more(self, reason: str = "") -> None:
         """Take no request after those that have come whole."""
         self.break_off(reason)
-        if not any(True for _ in self._unanswered):
+        if not [*self._unanswered]:
             self._close_after_answer()
 
     def _close_after_answer(self) -> None:
@@ -253,8 +253,8 @@ class Connection(web.RequestHandler):
 
     @property
     def is_last(self) -> bool:
-        """Whether no request can follow the one under way."""
-        return self._is_broken and not any(True for _ in self._unanswered)
+        """Whether no request is answered after the one under way."""
+        return self._acceptor.is_draining or (self._is_broken and not [*self._unanswered])
 
     def _cut_off_head(self) -> None:
         """Close, and say why unless the client has sent nothing."""

@@ -94,7 +94,7 @@ class HttpServer(web.Server):
             connection.drop_handed_over()
             self.end_request(connection)
         # What a client sends after CONNECT is not for this server.
-        is_last = self.is_draining or connection.is_last or request.method == "CONNECT"
+        is_last = connection.is_last or request.method == "CONNECT"
         if is_last or body_may_not_come(request):
             response.force_close()
         return response

@@ -198,7 +198,7 @@ class QuickConnection(Connection):
     def end_quick(self, answer: Answer | None) -> None:
         """Write the answer if the client is still there. Raises ValueError if it cannot be written;
         the request is then still under way."""
-        is_last = self._acceptor.is_draining or self.is_last
+        is_last = self.is_last
         data = b"" if answer is None else answer.to_bytes(is_last)
         self._is_quick = False
         self._acceptor.end_request(self)
