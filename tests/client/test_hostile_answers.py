@@ -106,6 +106,7 @@ HOSTILE: dict[str, tuple[Callable[[Queue], object], list[bytes]]] = {
     "counts, an age without end": (counts, [written(**COUNTS | {"oldest_age_seconds": 1e999})]),
     "counts, an age of digits": (counts, [written(**COUNTS | {"oldest_age_seconds": 10**400})]),
     "an error, nested deeply": (publish, [answer(NESTED, 400)]),
+    "a message, under another id": (publish, [answer(status=201, headers={"X-Message-Id": "b"})]),
     "a new queue, a page": (create, [answer(PAGE, 200)]),
     "a deletion, a page": (delete, [answer(PAGE, 200)]),
     "a move, nested deeply": (move, [answer(NESTED)]),

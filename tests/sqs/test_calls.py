@@ -80,6 +80,17 @@ async def test_of_many_who_ask_at_once_one_reads(
         now += SETTINGS_LOOK_SECONDS
 
 
+async def test_no_more_is_known_than_of_so_many_queues(
+    operations: Operations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calls, "_MAX_KNOWN_QUEUES", 2)
+    for queue in map(QueueName, "abc"):
+        await operations.store.create_queue(queue)
+        await operations.settings_of(queue)
+
+    assert list(operations._known) == ["c"]
+
+
 async def test_a_reader_that_goes_away_leaves_the_reading_to_another(
     operations: Operations, reads: HeldReads
 ) -> None:

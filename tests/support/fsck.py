@@ -55,6 +55,7 @@ class Fsck:
         (mended,) = self.mend()
         assert (mended.kind, mended.path) == (kind, path)
         assert repair in str(mended.repair)
+        assert "not repaired" not in mended.detail
         assert self.report() == []
 
 

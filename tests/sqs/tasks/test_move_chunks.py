@@ -80,6 +80,18 @@ async def test_a_lone_message_that_others_held_is_moved_once_they_let_it_go(
         assert await drain(store, target or ORDERS) == ids
 
 
+async def test_a_task_that_has_passed_too_many_messages_over_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mq_sqs.tasks.move_chunks.MAX_PASSED", 1)
+    async with store_on(tmp_path) as store:
+        first, second, _ = await bury(store, 3)
+        chunks = Chunks(store, FifoService(store), DEAD, None, clock=lambda: 0.0)
+
+        with held(store, tmp_path, first), held(store, tmp_path, second):
+            assert [await chunks.move(1) for _ in range(2)] == [Chunk(0), Chunk(0, True)]
+
+
 @pytest.mark.parametrize("target", [None, OTHER])
 async def test_a_message_that_its_queue_would_remove_at_once_ends_the_task(
     tmp_path: Path, target: QueueName | None
