@@ -207,6 +207,14 @@ class OpenQueues:
             raise
         return status
 
+    def is_there(self, queue: str) -> bool:
+        """Return whether there is a folder of MQ of that name now."""
+        try:
+            self.status(queue)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
+
     def is_queue(self, status: os.stat_result) -> bool:
         """Return whether `status` is that of a folder of MQ. No rename leads from one file system
         to another, so what is mounted there is none."""

@@ -14,9 +14,9 @@ import structlog
 
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import InWorker, Operation
-from mq.config import MIB
+from mq.config import MAX_QUEUES, MIB
 from mq.disk.calls import CHAINS_AT_ONCE
-from mq.errors import QueueNotFound, StoreUnavailable
+from mq.errors import InvalidRequest, QueueNotFound, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import QueueName
 from mq.spool.queue.listing import may_be_in
@@ -64,18 +64,22 @@ def publish_batch(
 def with_copies(work: Workspace, named: Queues) -> Queues:
     """Return these queues, and those that their settings `also` name. Settings of the latter do not
     count, so that no circle of settings is a loop. One that is not there gets nothing, as if it had
-    been deleted a moment later."""
+    been deleted a moment later. Raises InvalidRequest if they are too many for one message."""
     found = dict.fromkeys(named)
     for queue in named:
         for copy in work.settings.of(queue).also or ():
             if copy not in found and _is_there(work, queue, copy):
                 found[copy] = None
+    if len(found) > MAX_QUEUES:
+        raise InvalidRequest(
+            f"{len(found)} queues, with those that their settings also name; a message goes to at "
+            f"most {MAX_QUEUES}"
+        )
     return tuple(found)
 
 
 def _is_there(work: Workspace, queue: QueueName, copy: QueueName) -> bool:
-    found = work.spool.status(Folder.QUEUES, copy)
-    is_there = found is not None and work.spool.queues.is_queue(found)
+    is_there = work.spool.queues.is_there(copy)
     if is_there:
         work.without_copies.discard((queue, copy))
     elif (queue, copy) not in work.without_copies:

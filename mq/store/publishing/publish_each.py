@@ -15,7 +15,6 @@ from mq.errors import MQError, QueueLocked, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import QueueName, file_name
 from mq.store.joint import grouped, tell_outcomes
-from mq.store.publishing.batch import with_copies
 from mq.store.publishing.copies import most_in_one_set, publish_copies
 from mq.store.publishing.delivering import (
     Linked,
@@ -90,9 +89,11 @@ def _begin_copying(
     """Take the messages whose queues have settings `also` out of `by_queue`. Returns operations
     that publish them, which are their outcomes."""
     begun = []
-    for queue in [each for each in by_queue if _has_copies(work, each)]:
-        numbers = by_queue.pop(queue)
-        most = most_in_one_set(with_copies(work, (queue,)))
+    for queue in [*by_queue]:
+        copies = _copies(work, queue)
+        if not copies:
+            continue
+        numbers, most = by_queue.pop(queue), most_in_one_set((queue, *copies))
         for first in range(0, len(numbers), most):
             some = numbers[first : first + most]
             drafts, dones = zip(*[asked[number][1:] for number in some], strict=True)
@@ -103,11 +104,12 @@ def _begin_copying(
     return begun
 
 
-def _has_copies(work: Workspace, queue: QueueName) -> bool:
+def _copies(work: Workspace, queue: QueueName) -> Sequence[QueueName]:
+    """Return the queues that the setting `also` names."""
     try:
-        return work.settings.of(queue).also is not None
+        return work.settings.of(queue).also or ()
     except OSError:
-        return False  # This is unusual: the publish meets it again.
+        return ()  # This is unusual: the publish meets it again.
 
 
 def _usual(

@@ -72,7 +72,7 @@ def require_copies(work: Workspace, changes: Mapping[str, str]) -> None:
     """Raise InvalidRequest if changes name a queue for copies that is not there. One that is
     deleted later gets none: see `mq.store.publishing.batch`."""
     for each in changes.get("also", "").split(","):
-        if is_queue_name(each) and not work.spool.exists(Folder.QUEUES, each):
+        if is_queue_name(each) and not work.spool.queues.is_there(each):
             raise InvalidRequest(f"setting also: there is no queue {each}; make it first")
 
 

@@ -91,6 +91,22 @@ def test_the_settings_of_each_that_a_request_names_count(wire: Wire, queues: lis
     assert_each_has(wire, [*queues, other], [answer.headers["x-message-id"]])
 
 
+def test_a_message_goes_to_a_limited_number_of_queues(wire: Wire, queues: list[str]) -> None:
+    """The settings of all that a request names count."""
+    first, *_ = queues
+    others = [f"{first}.{each}" for each in range(MAX_QUEUES - 2)]
+    for each in others:
+        wire.request("PUT", f"/{each}")
+
+    refused = wire.request("POST", f"/{first}/messages?also={','.join(others)}", b"body")
+
+    assert_problem(refused, 400, "invalid-request", f"{MAX_QUEUES + 1} queues")
+    assert counts(wire, queues) == [(0, 0)] * 3
+    names = ",".join(others[1:])
+    assert wire.request("POST", f"/{first}/messages?also={names}", b"body").status == 201
+    assert counts(wire, [*queues, *others[1:]]) == [(1, 0)] * MAX_QUEUES
+
+
 def test_a_copy_is_not_copied(wire: Wire, queues: list[str]) -> None:
     first, second, third = queues
     assert set_also(wire, second, first, third).status == 200
@@ -210,6 +226,7 @@ def test_another_server_follows(
     [
         (["absent"], "there is no queue absent"),
         (["usual", "absent"], "there is no queue absent"),
+        (["file"], "there is no queue file"),
         (["usual", "-"], "names of up to"),
         (["usual", ""], "names of up to"),
         (["line.fifo"], "FIFO"),
@@ -222,6 +239,7 @@ def test_what_cannot_be_is_refused_and_nothing_is_made(
 ) -> None:
     for each in ("usual", "line.fifo"):
         wire.request("PUT", f"/{each}")
+    (server.root / "queues" / "file").write_bytes(b"")
 
     assert_problem(set_also(wire, "orders.new", *others), 400, "invalid-request", told)
     assert wire.request("GET", "/orders.new").status == 404

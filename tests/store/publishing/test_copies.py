@@ -244,3 +244,28 @@ async def test_a_large_body_is_copied_whole(root: Path) -> None:
             assert peeked.properties == {"x-meta-shop": "north"}
             peeked.close(store._work.files)
         assert open_descriptors() <= descriptors
+
+
+async def test_a_fault_of_one_queue_for_copies_costs_no_other(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with store_on(root) as store:
+        await make_queues(store)
+        await store.change_settings(ORDERS, {"also": "bills"})
+        queues = store._work.spool.queues
+        look = queues.is_there
+
+        def fail(queue: str) -> bool:
+            if queue == BILLS:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            return look(queue)
+
+        monkeypatch.setattr(queues, "is_there", fail)
+        asked = [*zip([ORDERS, KITCHEN, ORDERS], drafts_of(3), strict=True)]
+        outcomes = await publish_each(store, *asked)
+
+        refused, published, also_refused = outcomes
+        assert isinstance(published, Published)
+        assert isinstance(refused, StoreUnavailable)
+        assert isinstance(also_refused, StoreUnavailable)
+        assert await drain_all(store) == [[], [], [published.message_id]]
