@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
@@ -102,7 +102,8 @@ def test_every_session_prints_what_the_document_shows(server: Server, tmp_path: 
     assert len(steps) > 15
 
 
-def test_the_lines_of_the_readme_work(server: Server) -> None:
+def test_the_lines_of_the_readme_work(start_server: Callable[..., Server]) -> None:
+    server = start_server()
     readme = (REPOSITORY / "README.md").read_text()
     blocks = re.findall(r"```sh\n(.*?)```", readme, re.DOTALL)
     (lines,) = [block for block in blocks if "bin/mqctl" in block]

@@ -69,7 +69,7 @@ def test_every_command_works_over_tls_with_a_token(
     ctl.ok("redrive", "orders")
     assert ctl.ok("recv", "orders").out == b"given up"
     names = ctl.ok("ls", "--json", "--admin", f"localhost:{server.admin_port}").lines()
-    assert [each["queue"] for each in names] == ["orders", "orders.dead"]
+    assert {each["queue"] for each in names} >= {"orders", "orders.dead"}
 
 
 @pytest.mark.parametrize("form", ["unix:{}", "unix://{}"])
