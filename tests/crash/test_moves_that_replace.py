@@ -16,6 +16,7 @@ from mq.spool.queue import fresh_folder, prepared, purged, purging, queues, sett
 from mq.spool.spark import (
     claiming,
     claims,
+    jobs,
     letting_go,
     marker_files,
     settle,
@@ -65,6 +66,7 @@ NOT_RUN_HERE = {
     name_of(probe.probe): "the name has 48 random bits",
     name_of(staging): "Spark's sink: tests/spark",
     name_of(transactions): "Spark's sink: tests/spark",
+    name_of(jobs): "Spark's sink: tests/spark",
     name_of(settle): "Spark's sink and claims: tests/spark",
     name_of(claiming): "Spark's claims: tests/spark",
     name_of(claims): "Spark's claims: tests/spark",
