@@ -40,8 +40,25 @@ def publish_each(work: Workspace, asked: Sequence[ToPublish]) -> Operation[list[
     outcomes: list[Any] = [None] * len(asked)
     by_queue = grouped([(queue, number) for number, (queue, *_) in enumerate(asked)])
     copying = _begin_copying(work, asked, by_queue, outcomes)
-    if copying:
+    if not copying:
+        return (yield from _publish_usual(work, asked, by_queue, outcomes))
+    try:
         yield Apart(copying)
+        return (yield from _publish_usual(work, asked, by_queue, outcomes))
+    except Exception as error:
+        # It does not concern those, who are told what becomes of theirs.
+        why = client_error(error)
+        return [each if isinstance(each, Submitted) else why for each in outcomes]
+
+
+def _publish_usual(
+    work: Workspace,
+    asked: Sequence[ToPublish],
+    by_queue: Mapping[QueueName, Sequence[int]],
+    outcomes: list[Any],
+) -> Operation[list[Outcome]]:
+    """Publish the messages of `by_queue` about whose queues nothing is unusual. Returns the
+    outcomes. Raises what concerns all of them."""
     usual = _usual(work, asked, by_queue)
     messages = Counter([queue for _, queue, _, _ in usual])
     are_late = False

@@ -269,3 +269,28 @@ async def test_a_fault_of_one_queue_for_copies_costs_no_other(
         assert isinstance(refused, StoreUnavailable)
         assert isinstance(also_refused, StoreUnavailable)
         assert await drain_all(store) == [[], [], [published.message_id]]
+
+
+async def test_after_a_failed_sync_each_is_told_once(disk: Path) -> None:
+    """Those with copies are told by themselves, the others by the operation for all."""
+    files = WatchedFiles()
+    async with store_on(disk, files) as store:
+        await make_queues(store)
+        await store.change_settings(ORDERS, {"also": "bills"})
+        for each in SYNCS:
+            files.fail(each, code=errno.EIO)
+        told: list[tuple[int, object]] = []
+
+        for number, queue in enumerate((ORDERS, KITCHEN, ORDERS, KITCHEN)):
+
+            def done(result: object, error: BaseException | None, number: int = number) -> None:
+                told.append((number, result or error))
+
+            store.submit_publish(queue, draft_of(b"body"), done)
+        async with asyncio.timeout(20):
+            while len(told) < 4:
+                await asyncio.sleep(0.01)
+        await asyncio.sleep(0.2)
+
+        assert sorted(number for number, _ in told) == [0, 1, 2, 3]
+        assert any(isinstance(each, StoreUnavailable) for _, each in told)
