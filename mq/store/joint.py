@@ -6,7 +6,7 @@ than the file calls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -78,12 +78,20 @@ class JointOperation(Generic[K, T]):
         self._joint.ask((key, (asked, done)))
 
     def _begin(self, requests: Sequence[tuple[K, tuple[T, Done]]]) -> None:
-        for key, all_asked in grouped(requests).items():
-            most = self._most(key)
-            for first in range(0, len(all_asked), most):
-                asked, dones = zip(*all_asked[first : first + most], strict=True)
-                telling = partial(tell_outcomes, dones)
-                self._committer.submit(Submitted(self._make(key, asked), telling, len(asked)))
+        for key, asked in grouped(requests).items():
+            for each in operations_for(asked, self._most(key), partial(self._make, key)):
+                self._committer.submit(each)
+
+
+def operations_for(
+    asked: Sequence[tuple[T, Done]],
+    most: int,
+    make: Callable[[Sequence[T]], Operation[Sequence[Any]]],
+) -> Iterator[Submitted]:
+    """Return the operations for what some requests ask, each for at most `most` of them."""
+    for first in range(0, len(asked), most):
+        some, dones = zip(*asked[first : first + most], strict=True)
+        yield Submitted(make(some), partial(tell_outcomes, dones), len(some))
 
 
 def tell_outcomes(

@@ -25,12 +25,13 @@ def publish_copies(
 ) -> Operation[Sequence[Published | BaseException]]:
     """Publish each message to all of these queues or to none, under an id of the server. Returns
     for each what `publish_one` returns or raises. Raises what concerns all of them."""
-    if len(drafts) > 1 and _may_share(work, drafts):
+    if _may_share(work, drafts):
         entries = [Entry(None, draft) for draft in drafts]
         try:
             return (yield from publish_batch(work, queues[0], entries, queues[1:]))
         except StoreUnavailable as error:
-            if not error.is_full:  # A queue without room for all may have some for the first.
+            # A queue without room for all of them may have some for the first.
+            if len(drafts) == 1 or not error.is_full:
                 raise
     outcomes: list[Published | BaseException] = yield Together(
         [publish_one(work, queues[0], draft, queues[1:]) for draft in drafts]
@@ -52,4 +53,5 @@ def publish_one(
 
 def _may_share(work: Workspace, drafts: Sequence[Draft]) -> bool:
     """Return whether the properties of one message cannot fail the others."""
-    return work.spool.has_long_seals or not any(draft.trailer for draft in drafts)
+    is_kept = work.spool.has_long_seals or not any(draft.trailer for draft in drafts)
+    return len(drafts) == 1 or is_kept

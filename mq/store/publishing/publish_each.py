@@ -14,7 +14,7 @@ from mq.disk.calls import check, run
 from mq.errors import MQError, QueueLocked, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import QueueName, file_name
-from mq.store.joint import grouped, tell_outcomes
+from mq.store.joint import grouped, operations_for
 from mq.store.publishing.copies import most_in_one_set, publish_copies
 from mq.store.publishing.delivering import (
     Linked,
@@ -104,20 +104,17 @@ def _begin_copying(
     outcomes: list[Any],
 ) -> list[Submitted]:
     """Take the messages whose queues have settings `also` out of `by_queue`. Returns operations
-    that publish them, which are their outcomes."""
-    begun = []
+    that publish them and tell their callers; the outcome of each is one of these."""
+    begun: list[Submitted] = []
     for queue in [*by_queue]:
         copies = _copies(work, queue)
         if not copies:
             continue
         numbers, most = by_queue.pop(queue), most_in_one_set((queue, *copies))
-        for first in range(0, len(numbers), most):
-            some = numbers[first : first + most]
-            drafts, dones = zip(*[asked[number][1:] for number in some], strict=True)
-            operation = publish_copies(work, (queue,), drafts)
-            begun.append(Submitted(operation, partial(tell_outcomes, dones), len(some)))
-            for number in some:
-                outcomes[number] = begun[-1]
+        some = [asked[number][1:] for number in numbers]
+        begun += operations_for(some, most, partial(publish_copies, work, (queue,)))
+        for number in numbers:
+            outcomes[number] = begun[-1]
     return begun
 
 
