@@ -94,8 +94,12 @@ def _publish_to(
 ) -> Operation[list[Published]]:
     ids = [draft.message_id for _, draft in entries]
     yield from check_queues(work, queues, ids)
-    placed = list(zip(entries, work.ids.next_positions(ids), strict=True))
-    first, *copies = yield from publish_placed(work, dict.fromkeys(queues, placed))
+    positions = work.ids.next_positions(ids)
+    placed = {
+        queue: [(each, at.of_copy(number)) for each, at in zip(entries, positions, strict=True)]
+        for number, queue in enumerate(queues)
+    }
+    first, *copies = yield from publish_placed(work, placed)
     for some in copies:
         first = [
             ours._replace(is_duplicate=ours.is_duplicate and copy.is_duplicate)
