@@ -164,7 +164,7 @@ class Gateway:
         path, _, query = raw.partition("?")
         head = RequestHead(http.method, path, query, http.headers)
         signature = None if self._signatures is None else self._signatures.read(head)
-        body = await read_small_body(self._store, http, None, _LIMIT)
+        body = await read_small_body(self._store, http, (), _LIMIT)
         if len(body) > SMALL_BODY_BYTES:
             async with self._store.open_upload() as upload:
                 await upload.write(await read_large_body(upload, http, body, _LIMIT))

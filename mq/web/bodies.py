@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from aiohttp import StreamReader, web
@@ -30,13 +31,13 @@ class BodyLimit(NamedTuple):
 async def read_small_body(
     store: Store,
     request: web.BaseRequest,
-    queue: QueueName | None,
+    queues: Sequence[QueueName],
     limit: BodyLimit,
     ids: Ids = (None,),
 ) -> bytes | bytearray:
     """Return the whole body, if it has up to SMALL_BODY_BYTES, or else a longer piece of its
-    beginning. `queue` is where it would be published, or None if only the body says that; `ids`
-    are those under which it would be, or none if only the body says that.
+    beginning. `queues` are where it would be published, none if only the body says that; `ids` are
+    those under which it would be, or none if only the body says that.
 
     A refusal that does not depend on the body comes first, so that a client which waits for `100
     Continue` never sends it. Raises BodyTooLarge, BodyUnreadable, QueueNotFound, StoreUnavailable,
@@ -45,7 +46,7 @@ async def read_small_body(
     declared = request.content_length
     _check_length(declared or 0, limit)
     if declared is None or declared > SMALL_BODY_BYTES or "Expect" in request.headers:
-        await _send_continue(store, request, queue, ids)
+        await _send_continue(store, request, queues, ids)
     body = await _read(request, SMALL_BODY_BYTES + 1)
     _check_length(len(body), limit)
     return body
@@ -75,15 +76,15 @@ async def has_body(request: web.BaseRequest) -> bool:
 
 
 async def _send_continue(
-    store: Store, request: web.BaseRequest, queue: QueueName | None, ids: Ids
+    store: Store, request: web.BaseRequest, queues: Sequence[QueueName], ids: Ids
 ) -> None:
     """Send `100 Continue` if the publish would be taken (RFC 9110, section 10.1.1)."""
     expectation = ",".join(request.headers.getall("Expect", ()))
     asked = {each.strip(HEADER_SPACE).lower() for each in expectation.split(",")}
     if not asked <= {"100-continue", ""}:
         raise ExpectationFailed(f"header Expect {expectation!r}: only 100-continue is known")
-    if queue is not None:
-        await store.check_publish(queue, request.content_length or 0, ids)
+    for queue in queues:
+        await store.check_publish(queue, (request.content_length or 0) * len(queues), ids)
     if "Expect" in request.headers and request.version >= (1, 1) and request.transport is not None:
         request.transport.write(_CONTINUE)
 

@@ -32,7 +32,7 @@ async def publish_batch(
     def entries_of(text: bytes) -> list[Entry]:
         return parse_batch(text, store.max_body_bytes, 1 + len(also))
 
-    body = await read_small_body(store, request, target.queue, _LIMIT, ids=())
+    body = await read_small_body(store, request, (target.queue, *also), _LIMIT, ids=())
     if len(body) <= SMALL_TEXT_BYTES:
         entries = entries_of(bytes(body))
         return _answer(await store.publish_batch(target.queue, entries, also))

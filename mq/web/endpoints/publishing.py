@@ -49,7 +49,7 @@ async def publish(store: Store, request: web.BaseRequest, target: Target) -> Ans
     delay = read_seconds(target.parameters, "delay", MAX_DELAY_SECONDS)
     delay_ns = None if delay is None else int(delay * SECOND_NS)
     limit = BodyLimit(store.max_body_bytes, "--max-body")
-    body = await read_small_body(store, request, target.queue, limit, (message_id,))
+    body = await read_small_body(store, request, (target.queue, *also), limit, (message_id,))
     if len(body) <= SMALL_BODY_BYTES:
         crc32, trailer = zlib.crc32(body), pack_trailer(properties)
         draft = Draft(

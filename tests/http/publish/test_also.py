@@ -187,6 +187,16 @@ def test_batches_of_every_size(wire: Wire, queues: list[str], number: int) -> No
         assert [json.loads(line)["id"] for line in got] == ids
 
 
+@pytest.mark.parametrize("more", ["", "&batch"])
+def test_a_missing_queue_is_found_before_the_body_is_asked_for(
+    wire: Wire, queue: str, more: str
+) -> None:
+    head = f"POST /{queue}/messages?also=absent{more} HTTP/1.1\r\nHost: mq\r\nContent-Length: 9\r\n"
+    wire.send(f"{head}Content-Type: {NDJSON}\r\nExpect: 100-continue\r\n\r\n".encode())
+
+    assert_problem(wire.answer(), 404, "queue-not-found", "absent")
+
+
 def test_copies_count_into_the_limit_of_a_batch(wire: Wire, queues: list[str]) -> None:
     lines = [{"body": ""}] * (MAX_BATCH_LINES // 3 + 1)
 
