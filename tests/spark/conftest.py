@@ -35,6 +35,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(TIMEOUT_SECONDS))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Iterator[None]:
+    """A test that fails may be one that its timeout has ended, in the middle of a call."""
+    try:
+        return (yield)
+    except BaseException:
+        if IS_SPARK_INSTALLED:
+            from tests.support.jvm import leave_connection
+
+            leave_connection()
+        raise
+
+
 @pytest.fixture(scope="session")
 def worker_python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The Python of the session's workers."""

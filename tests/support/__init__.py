@@ -18,7 +18,7 @@ documents and source    `console`, `sessions`, `examples`, `flags`, `sources`
 SQS                     `gateways`, `signers`, `fifo`, `fifo_history`
 Celery                  `consuming`, `celery_tasks`, `sqs_tasks`
 VSQS                    `vsqs`
-Spark                   `spark_files`, `applications`, `spark_cluster`, `worker_forks`,
+Spark                   `jvm`, `spark_files`, `applications`, `spark_cluster`, `worker_forks`,
                         `worker_python`; by url: `url_site`, `staging_arrows`
 how tests are run       `quick`, `shares`, `figures`
 """
