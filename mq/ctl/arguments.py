@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, BinaryIO
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import click
 
@@ -19,6 +20,7 @@ from mq.errors import (
 from mq.lines.ndjson import is_content_type
 from mq.names import (
     MAX_DEAD_REASON_BYTES,
+    MessageId,
     QueueName,
     is_dead_reason,
     parse_message_id,
@@ -28,6 +30,8 @@ from mq.properties import Properties, check_properties, require_http_size
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+
+T = TypeVar("T")
 
 _OTHER_WORDS = {
     "send": "publish push put post add enqueue produce send-message",
@@ -75,8 +79,8 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
 
-class QueueParam(Parsed[QueueName]):
-    """A queue's name, with completion."""
+class QueueParam(Parsed[T]):
+    """A queue's name, or several with commas between them, with completion."""
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
@@ -85,19 +89,34 @@ class QueueParam(Parsed[QueueName]):
 
         from mq.ctl.completing import queue_names
 
-        names = queue_names(ctx)
-        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+        return [CompletionItem(each) for each in queue_names(ctx, incomplete)]
 
 
 QUEUE = QueueParam("queue", parse_queue_name)
+QUEUES = QueueParam("queues", lambda text: [parse_queue_name(each) for each in text.split(",")])
 ID = Parsed("id", parse_message_id)
 
 queue_argument = click.argument("queue", type=QUEUE)
-then_option = click.option(
-    "--then", metavar="QUEUE", type=QUEUE, multiple=True,
-    help="Take from this queue when QUEUE has no message; for more queues give it again, the most "
-    "urgent first.",
-)  # fmt: skip
+
+
+def queues_option(flag: str, help_text: str) -> Callable[[Any], Any]:
+    """Return an option that names queues, with commas between them or in several flags."""
+
+    def flat(
+        _context: click.Context, _option: click.Parameter, given: Iterable[list[QueueName]]
+    ) -> tuple[QueueName, ...]:
+        return tuple(chain.from_iterable(given))
+
+    return click.option(
+        flag, metavar="QUEUE", type=QUEUES, multiple=True, callback=flat, help=help_text
+    )
+
+
+then_option = queues_option(
+    "--then",
+    "Take from this queue when QUEUE has no message; for more queues write commas, or give it "
+    "again, the most urgent first.",
+)
 
 
 def _lease(text: str) -> int:
@@ -105,6 +124,12 @@ def _lease(text: str) -> int:
     if match is None or not int(match[1], 16):
         raise ValueError(f"{text!r} is not a lease; give the one that recv showed")
     return int(match[1], 16)
+
+
+def require_one(lease: int | None, ids: Sequence[MessageId]) -> None:
+    """Raise UsageError if there is a lease, and more than one message that it may be of."""
+    if lease is not None and len(ids) > 1:
+        raise click.UsageError("--lease belongs to one message; give exactly one ID with it")
 
 
 def _content_type(text: str) -> str:

@@ -11,7 +11,7 @@ import click
 from mq import __version__
 from mq.command.pace import messages_text
 from mq.command.running import EXIT_CODES, exit_codes_text
-from mq.ctl.arguments import ID, LEASE, Commands, queue_argument
+from mq.ctl.arguments import ID, LEASE, Commands, queue_argument, require_one
 from mq.ctl.commands.benching import bench
 from mq.ctl.commands.executing import execute
 from mq.ctl.commands.leases import release, touch
@@ -148,8 +148,7 @@ def ack(
 ) -> None:
     """Remove messages for good, whatever their state. Stops at one that cannot be removed."""
     flags = flags_of(context)
-    if lease is not None and len(ids) > 1:
-        raise click.UsageError("--lease belongs to one message; give exactly one ID with it")
+    require_one(lease, ids)
     with opened(flags) as access:
         for message_id in ids:
             access.remove(queue, message_id, lease)

@@ -18,8 +18,9 @@ _PATIENCE_SECONDS = 2.0
 """A person waits at the prompt."""
 
 
-def queue_names(context: click.Context) -> list[str]:
-    """Return the queues of the way in that the words before it choose. There are none where nothing
+def queue_names(context: click.Context, begun: str) -> list[str]:
+    """Return what may become of a word that names queues, with commas between them: the last one
+    ends as a queue of the way in that the words before it choose. There is none where nothing
     answers: a prompt has no place for an error."""
     logging.getLogger("mq.client").disabled = True
     try:
@@ -30,7 +31,8 @@ def queue_names(context: click.Context) -> list[str]:
         found = _over_http(flags) if flags.root is None else _in_folders(flags.root)
     except (MQError, OSError, ValueError, LookupError, TypeError, click.UsageError):
         return []
-    return sorted(found)
+    named, comma, last = begun.rpartition(",")
+    return sorted(f"{named}{comma}{name}" for name in found if name.startswith(last))
 
 
 def _in_folders(root: Path) -> list[str]:

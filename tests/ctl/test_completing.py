@@ -90,7 +90,8 @@ def test_a_shell_completes_commands_queues_and_flags(
 @pytest.mark.parametrize(
     ("words", "offers"),
     [("paused =", ["true", "false"]), ("paused = t", ["true"]), ("delay=5 paused = f", ["false"]),
-     ("dead-letters = par", ["parcels"]), ("delay =", [])],
+     ("dead-letters = par", ["parcels"]), ("also = parcels,orders.", ["parcels,orders.dead"]),
+     ("delay =", [])],
 )  # fmt: skip
 def test_bash_completes_the_value_of_a_setting(
     installed: Path, environment: dict[str, str], words: str, offers: list[str]

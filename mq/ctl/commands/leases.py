@@ -6,7 +6,7 @@ import click
 
 from mq.command.flags import Seconds
 from mq.config import MAX_VISIBILITY_SECONDS
-from mq.ctl.arguments import ID, LEASE, QUEUE, queue_argument
+from mq.ctl.arguments import ID, LEASE, QUEUE, queue_argument, require_one
 from mq.ctl.common_flags import everywhere, flags_of, opened, require_root
 from mq.ctl.screen import display
 from mq.names import MessageId, QueueName
@@ -38,7 +38,7 @@ def touch(
 
 @click.command()
 @click.argument("queue", type=QUEUE, required=False)
-@click.argument("message_id", metavar="[ID]", type=ID, required=False)
+@click.argument("ids", metavar="[ID]...", type=ID, nargs=-1)
 @click.option("--lease", type=LEASE, help="Only under this lease, as recv showed it.")
 @click.option("--group", help="In place of a message: the group of a Spark query, as its option "
               "says.")  # fmt: skip
@@ -50,12 +50,12 @@ def release(
     context: click.Context,
     *,
     queue: QueueName | None,
-    message_id: MessageId | None,
+    ids: tuple[MessageId, ...],
     lease: int | None,
     group: str | None,
     force: bool,
 ) -> None:
-    """Give a message back at once, and end its lease or delay.
+    """Give messages back at once, and end their leases or delays. Stops at one that is not there.
 
     With --group, and --root only: give back what a Spark query has claimed and not read. Use it for
     a query that will not come back. A query that still runs is fenced off and fails.
@@ -65,13 +65,15 @@ def release(
             raise click.UsageError("release takes either QUEUE and ID, or --group")
         _release_group(context, group, force)
         return
-    if queue is None or message_id is None or force:
+    if queue is None or not ids or force:
         raise click.UsageError("release takes either QUEUE and ID, or --group")
     flags = flags_of(context)
+    require_one(lease, ids)
     with opened(flags) as access:
-        access.release(queue, message_id, lease)
-    document = {"queue": queue, "id": message_id, "released": True}
-    display.say(flags.as_json, document, f"released {message_id}")
+        for message_id in ids:
+            access.release(queue, message_id, lease)
+            document = {"queue": queue, "id": message_id, "released": True}
+            display.say(flags.as_json, document, f"released {message_id}")
 
 
 def _release_group(context: click.Context, group: str, force: bool) -> None:

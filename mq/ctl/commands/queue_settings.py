@@ -32,22 +32,22 @@ class ChangeParam(click.ParamType[str]):
         if given and given[-1] == "=":  # To bash it is a word of its own.
             del given[-1]
         if given and given[-1] in SETTINGS:
-            offers = _values(ctx, given[-1])
+            offers = _values(ctx, given[-1], incomplete)
         elif "=" in incomplete:
-            name = incomplete.partition("=")[0]
-            offers = [f"{name}={value}" for value in _values(ctx, name)]
+            name, _, begun = incomplete.partition("=")
+            offers = [f"{name}={value}" for value in _values(ctx, name, begun)]
         else:
             there = {each.partition("=")[0] for each in given}
             offers = [f"{name}=" for name in SETTINGS if name not in there]
         return [CompletionItem(each) for each in offers if each.startswith(incomplete)]
 
 
-def _values(context: click.Context, name: str) -> list[str]:
+def _values(context: click.Context, name: str, begun: str) -> list[str]:
     """Return the values that a setting may have, where they can be listed."""
     from mq.ctl.completing import queue_names
 
     if name in ("dead-letters", "also"):
-        return queue_names(context)
+        return queue_names(context, begun)
     return ["true", "false"] if name == "paused" else []
 
 

@@ -18,10 +18,10 @@ from mq.ctl.arguments import (
     CONTENT_TYPE,
     ID,
     PROPERTY,
-    QUEUE,
     Source,
     checked_properties,
     queue_argument,
+    queues_option,
 )
 from mq.ctl.commands.transfer import is_published, publish_line, require_queue
 from mq.ctl.common_flags import CommonFlags, everywhere, flags_of, opened
@@ -45,8 +45,8 @@ from mq.names import MessageId, QueueName
               help="Seconds for which it is hidden.  [default: the queue's setting]")  # fmt: skip
 @click.option("--property", "properties", type=PROPERTY, multiple=True,
               help="Keep this with the message, as X-Meta-Shop=north; repeatable.")  # fmt: skip
-@click.option("--also", metavar="QUEUE", type=QUEUE, multiple=True,
-              help="Publish it to this queue as well, to all or to none; repeatable.")  # fmt: skip
+@queues_option("--also", "Publish it to this queue as well, to all or to none; for more queues "
+               "write commas, or give it again.")  # fmt: skip
 @click.option("--batch", "is_batch", is_flag=True,
               help="Publish one message a line, as {\"body\": \"text\"}, all or none.")  # fmt: skip
 @click.option("--lines", "is_lines", is_flag=True,

@@ -70,6 +70,18 @@ def test_release_gives_a_message_back_at_once(ctl: Ctl, wire: Wire, queue: str) 
     assert wire.count(queue) == (1, 0)
 
 
+def test_release_gives_several_back(ctl: Ctl, wire: Wire, queue: str) -> None:
+    (one, lease), (two, _) = send_and_receive(ctl, queue), send_and_receive(ctl, queue)
+    wrong = ctl("release", queue, one, two, "--lease", lease)
+
+    done = ctl("release", queue, one, "absent", two)
+
+    assert_refused(wrong, ExitCode.USAGE, "exactly one ID")
+    assert (done.code, done.out.decode()) == (ExitCode.NOT_FOUND, f"released {one}\n")
+    assert ctl.ok("release", queue, one, two).out.decode() == f"released {one}\nreleased {two}\n"
+    assert wire.count(queue) == (2, 0)
+
+
 @pytest.mark.parametrize(
     "words",
     [["release"], ["release", "q"], ["release", "q", "1", "--group", "lake"],

@@ -44,7 +44,7 @@ def test_the_first_of_several_queues_that_has_a_message_gives_it(
     ctl: Ctl, wire: Wire, queue: str
 ) -> None:
     usual, bulk = make_queue(wire), make_queue(wire)
-    others = ("--then", usual, "--then", bulk)
+    others = ("--then", f"{usual},{bulk}")
     assert ctl("recv", queue, *others) == (ExitCode.EMPTY, b"", "")
     for each in (bulk, usual, queue):
         wire.publish(each, each.encode())
