@@ -64,7 +64,7 @@ def create_queue(
     """Make a queue. Returns whether it is new; False too if an earlier try, whose answer was lost,
     made it."""
     arguments.by_name("settings", settings or {}, '{"visibility": 60}')
-    changes = {name: setting_text(value) for name, value in (settings or {}).items()}
+    changes = {name: setting_text(name, value) for name, value in (settings or {}).items()}
     parameters = f"?{urlencode(changes)}" if changes else ""
     answer = yield from ask(context, Request("PUT", f"/{queue}{parameters}", done=_MADE))
     _require_no_page(answer)

@@ -85,8 +85,8 @@ class MqChannel(virtual.Channel):
         if (type or "direct") not in EXCHANGE_TYPES:
             raise ChannelError(
                 f"exchange {exchange} has the type {type}: MQ has direct and topic. Remote control "
-                f"and broadcasts need fanout: set worker_enable_remote_control = False, and send "
-                f"to each queue by name",
+                "needs fanout: set worker_enable_remote_control = False. For copies give each "
+                "reader a queue, and name them in the setting also of one (mqctl set)",
                 (50, 40), "Channel.exchange_declare", "540",
             )  # fmt: skip
         super().exchange_declare(exchange, type, *given, **kwargs)

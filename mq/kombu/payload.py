@@ -16,7 +16,9 @@ from mq.config import MAX_DELAY_SECONDS
 OWN_ID = "mq_id"
 """The property that keeps a message's id while kombu tries to publish it again. It is not sent."""
 
-_NO_PRIORITY = "MQ has no priorities: use a queue for each, and a worker for each queue"
+_NO_PRIORITY = (
+    "MQ has no priorities: use a queue for each, and the transport option queue_order_strategy"
+)
 _REFUSED_PROPERTIES = {
     "priority": _NO_PRIORITY,
     "expiration": "a message of MQ has no time to live; Celery's `expires` works, and the setting "

@@ -59,6 +59,7 @@ QUEUE: Resource = {
         queues.create_queue,
         Scope.ADMIN,
         frozenset(SETTINGS),
+        lists=publishing.QUEUES,
         others=queues.NAME_OTHERS,
     ),
     "DELETE": Route(queues.delete_queue, Scope.ADMIN, frozenset({"purge"})),

@@ -51,6 +51,7 @@ WRONG: dict[str, Callable[[Any], object]] = {
     "publish_many takes a list of messages, not int": lambda q: q.publish_many(5),
     "publish_many takes a list of messages, not dict": lambda q: q.publish_many({"a": 1}),
     "settings: give names and values, as in": lambda q: q.create("visibility"),
+    "also: a queue's name is str, not int": lambda q: q.create({"also": [5]}),
 }
 
 

@@ -19,6 +19,19 @@ def urgent(mq: Client) -> Queue:
     return new_queue(mq)
 
 
+def test_readers_get_copies_by_a_setting(mq: Client, urgent: Queue, orders: Queue) -> None:
+    bills = new_queue(mq)
+
+    orders.create({"also": [urgent.name, bills.name]})
+
+    orders.publish("one tea")
+    assert [counts(each)[0] for each in (orders, urgent, bills)] == [1, 1, 1]
+    assert orders.settings() == {"also": f"{urgent.name},{bills.name}"}
+    orders.create(orders.settings())
+    orders.create({"also": []})
+    assert orders.settings() == {}
+
+
 def test_the_message_says_which_queue_it_is_in(urgent: Queue, orders: Queue) -> None:
     orders.publish("one tea")
     urgent.publish("the bill")

@@ -139,7 +139,7 @@ SETTINGS: Mapping[str, Setting] = {
     "paused": Setting("paused", "true or false", _TRUTH.get),
     "also": Setting(
         "also",
-        f"the names of up to {MAX_QUEUES - 1} queues, with commas between them",
+        f"the names of up to {MAX_QUEUES - 1} queues, such as bills,kitchen",
         _read_queues,
     ),
 }

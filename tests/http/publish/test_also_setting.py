@@ -136,6 +136,15 @@ def test_none_gets_it_if_one_is_full(wire: Wire, queues: list[str]) -> None:
     assert_each_has(wire, queues, [message_id])
 
 
+def test_names_may_have_a_parameter_each(wire: Wire, queues: list[str]) -> None:
+    first, second, third = queues
+    wire.request("PUT", f"/{first}?also=")
+
+    wire.request("PUT", f"/{first}?also={second}&also={third}")
+
+    assert wire.request("GET", f"/{first}").json()["settings"] == {"also": f"{second},{third}"}
+
+
 def test_the_delay_of_each_queue_counts(wire: Wire, queues: list[str]) -> None:
     wire.request("PUT", f"/{queues[2]}?delay=3600")
 
