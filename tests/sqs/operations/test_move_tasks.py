@@ -93,6 +93,16 @@ def test_dead_letters_are_redriven_and_say_where_they_died(gateway: Server, sqs:
     )
 
 
+def test_a_task_that_fails_says_why(sqs: Any) -> None:
+    _, dead = make_dead(sqs)
+    sqs.send_message(QueueUrl=dead, MessageBody="never died")
+
+    sqs.start_message_move_task(SourceArn=ARN + name_of(dead))
+    wait_until(lambda: tasks_of(sqs, dead)[0]["Status"] == "FAILED")
+
+    assert tasks_of(sqs, dead)[0]["FailureReason"] == "CouldNotDetermineMessageSource"
+
+
 def test_a_task_with_a_rate_is_listed_and_can_be_cancelled(gateway: Server, sqs: Any) -> None:
     url, dead = make_dead(sqs)
     other = make_url(sqs)
