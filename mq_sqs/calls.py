@@ -36,12 +36,25 @@ Result = Mapping[str, Any]
 
 
 class Begun(NamedTuple):
-    """An operation for a caller that does not wait. `submit` begins it and is called once. `tell`
-    takes its outcome, which may be an exception, and returns the result for the client, or None if
-    the client is told of an error. It may also raise that error."""
+    """An operation for a caller that need not wait. `submit` begins it and is called once. `tell`
+    takes its result, or what it raised, and returns the result for the client, or raises what the
+    client is told of."""
 
     submit: Callable[[Done], None]
-    tell: Callable[[object], Result | None]
+    tell: Callable[[Any, BaseException | None], Result]
+
+    async def end(self) -> Result:
+        """Begin it and wait for its end."""
+        ended: asyncio.Future[tuple[Any, BaseException | None]] = (
+            asyncio.get_running_loop().create_future()
+        )
+
+        def done(result: Any, error: BaseException | None) -> None:
+            if not ended.cancelled():
+                ended.set_result((result, error))
+
+        self.submit(done)
+        return self.tell(*await ended)
 
 
 _OWN_REQUESTS = str(uuid.uuid4())[:-12]

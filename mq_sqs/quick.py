@@ -122,15 +122,11 @@ class QuickCalls:
 
         def end(result: object, error: BaseException | None) -> None:
             try:
-                told = begun.tell(result if error is None else error)
-                if told is not None:
-                    answer = self._dialect.answer(head.operation, told, make_request_id())
-                    connection.end_quick(answer)
-            except Exception as defect:
-                connection.hand_over(source, defect, started)
-                return
-            if told is None:
-                connection.hand_over(source, error, started)
+                told = begun.tell(result, error)
+                answer = self._dialect.answer(head.operation, told, make_request_id())
+                connection.end_quick(answer)
+            except BaseException as refused:
+                connection.hand_over(source, refused, started)
                 return
             seconds = perf_counter() - started
             self._durations.add(head.operation, self._dialect.name, answer.status, seconds)

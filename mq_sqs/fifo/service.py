@@ -141,13 +141,6 @@ class FifoService:
             by=lambda work, name, ask: receive_in_order(work, self._queues, name, ask),
         )  # fmt: skip
 
-    async def remove(self, queue: QueueName, message_id: MessageId, leases: frozenset[int]) -> None:
-        await self.require(queue)
-        await self._store.run(
-            lambda work: remove_in_order(work, self._queues, queue, message_id, leases)
-        )
-        self.attempts.forget(queue, [message_id])
-
     def submit_remove(
         self, queue: QueueName, message_id: MessageId, leases: frozenset[int], done: Done
     ) -> None:
@@ -159,16 +152,6 @@ class FifoService:
         self._store.submit(
             lambda work: remove_in_order(work, self._queues, queue, message_id, leases), end
         )
-
-    async def remove_many(
-        self, queue: QueueName, ids: Sequence[MessageId], leases: frozenset[int]
-    ) -> list[MQError | None]:
-        await self.require(queue)
-        outcomes = await self._store.run(
-            lambda work: remove_many_in_order(work, self._queues, queue, ids, leases)
-        )
-        self._forget_removed(queue, ids, outcomes)
-        return outcomes
 
     def submit_remove_many(
         self, queue: QueueName, ids: Sequence[MessageId], leases: frozenset[int], done: Done

@@ -28,15 +28,9 @@ _MAX_VISIBILITY_SECONDS = 43_200
 
 
 async def delete_message(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
-    receipt = read_handle(queue, call.values["ReceiptHandle"])
-    message_id, lease = receipt
-    try:
-        await operations.keeper_of(queue).remove(queue, message_id, frozenset({lease}))
-    except (LeaseMismatch, MessageNotFound) as outcome:
-        refused = _refused(queue, receipt, outcome)
-        if refused is not None:
-            raise refused from None
-    return {}
+    begun = begin_delete(operations, queue, call.values)
+    await _have_read(operations, queue)
+    return await begun.end()
 
 
 def begin_delete(operations: Operations, queue: QueueName, values: Values) -> Begun:
@@ -45,35 +39,34 @@ def begin_delete(operations: Operations, queue: QueueName, values: Values) -> Be
     message_id, lease = receipt
     remove = operations.keeper_of(queue).submit_remove
 
-    def tell(outcome: object) -> Result | None:
-        if isinstance(outcome, LeaseMismatch | MessageNotFound):
-            refused = _refused(queue, receipt, outcome)
-            if refused is not None:
-                raise refused
-            return {}
-        return {} if outcome is None else None
+    def tell(result: None, error: BaseException | None) -> Result:
+        refused = _refused(queue, receipt, error) if isinstance(error, MQError) else error
+        if refused is not None:
+            raise refused
+        return {}
 
     return Begun(partial(remove, queue, message_id, frozenset({lease})), tell)
 
 
 async def delete_message_batch(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
     deletions = _Deletions(queue, call.values)
-    remove = operations.keeper_of(queue).remove_many
-    return deletions.answer(await remove(queue, deletions.ids, deletions.leases))
+    if not deletions.ids:
+        return deletions.answer([])
+    await _have_read(operations, queue)
+    return await deletions.begin(operations).end()
 
 
 def begin_delete_batch(operations: Operations, queue: QueueName, values: Values) -> Begun | None:
     """Begin DeleteMessageBatch. Returns None without a valid handle: whether there is such a queue
     must be found out first. Raises SQSError."""
     deletions = _Deletions(queue, values)
-    if not deletions.ids:
-        return None
-    remove = operations.keeper_of(queue).submit_remove_many
+    return deletions.begin(operations) if deletions.ids else None
 
-    def tell(outcome: object) -> Result | None:
-        return deletions.answer(outcome) if isinstance(outcome, list) else None
 
-    return Begun(partial(remove, queue, deletions.ids, deletions.leases), tell)
+async def _have_read(operations: Operations, queue: QueueName) -> None:
+    """Wait until a FIFO queue is read from its files. Raises QueueNotFound, StoreUnavailable."""
+    if is_fifo(queue):
+        await operations.fifo.require(queue)
 
 
 class _Deletions:
@@ -87,7 +80,17 @@ class _Deletions:
         self._receipts, self._failed = _read_handles(queue, entries)
         self.ids = [message_id for message_id, _ in self._receipts.values()]
         # Leases are random, so that of one message does not pass for another's.
-        self.leases = frozenset(lease for _, lease in self._receipts.values())
+        self._leases = frozenset(lease for _, lease in self._receipts.values())
+
+    def begin(self, operations: Operations) -> Begun:
+        remove = operations.keeper_of(self._queue).submit_remove_many
+
+        def tell(outcomes: Sequence[MQError | None], error: BaseException | None) -> Result:
+            if error is not None:
+                raise error
+            return self.answer(outcomes)
+
+        return Begun(partial(remove, self._queue, self.ids, self._leases), tell)
 
     def answer(self, outcomes: Sequence[MQError | None]) -> Result:
         failed = self._failed

@@ -114,8 +114,10 @@ def begin_send(
     message = _check_message(values, rules)
     draft = message.draft()
 
-    def tell(outcome: object) -> Result | None:
-        return _sent(message, outcome) if isinstance(outcome, Published) else None
+    def tell(published: Published, error: BaseException | None) -> Result:
+        if error is not None:
+            raise error
+        return _sent(message, published)
 
     if rules.is_fifo:
         return Begun(partial(operations.fifo.submit_send, queue, message.in_order()), tell)

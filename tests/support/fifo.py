@@ -11,7 +11,8 @@ from typing import Any
 
 from mq.config import ServerConfig
 from mq.disk.files import Files
-from mq.names import QueueName
+from mq.errors import MQError
+from mq.names import MessageId, QueueName
 from mq.store.opening import open_store
 from mq.store.publishing.publish import Draft, Published
 from mq.store.receiving.received_message import Received
@@ -61,7 +62,16 @@ class FifoLine:
         return bodies_of(await self.receive(limit))
 
     async def remove(self, received: Received) -> None:
-        await self.service.remove(self.queue, received.message_id, frozenset({received.lease}))
+        leases = frozenset({received.lease})
+        await answered(self.service.submit_remove, self.queue, received.message_id, leases)
+
+    async def remove_many(
+        self, ids: Sequence[MessageId], leases: frozenset[int]
+    ) -> list[MQError | None]:
+        outcomes: list[MQError | None] = await answered(
+            self.service.submit_remove_many, self.queue, ids, leases
+        )
+        return outcomes
 
     async def show(self, received: Received) -> bool:
         return await self.service.change_visibility(

@@ -6,15 +6,19 @@ import http.client
 import json
 import re
 import uuid
+from contextlib import AsyncExitStack
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 from xml.etree import ElementTree
 
 import boto3
+from aiohttp.test_utils import make_mocked_request
 from botocore.config import Config
 
 from mq.names import MessageId, QueueName
+from mq_sqs.calls import Operations, Result, SqsCall
 from mq_sqs.messages.handles import make_handle
+from mq_sqs.operations import HANDLERS
 from tests.support.processes import Server
 
 NAMESPACE = "{http://queue.amazonaws.com/doc/2012-11-05/}"
@@ -179,3 +183,12 @@ def text_in(told: Told, element: str) -> str | None:
 
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+async def run(operations: Operations, operation: str, **values: Any) -> Result:
+    """Do what an operation does for a client that stays, without HTTP."""
+    handler = HANDLERS[operation]
+    async with AsyncExitStack() as exits:
+        request = make_mocked_request("POST", "/")
+        call = SqsCall(values, request, "http://localhost", None, exits)
+        return await handler.run(operations, call, handler.queue_of(values))

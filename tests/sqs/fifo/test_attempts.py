@@ -5,24 +5,22 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp.test_utils import make_mocked_request
 
 from mq.errors import LeaseMismatch
 from mq.names import MessageId
 from mq.store.receiving.received_message import Received
-from mq_sqs.calls import Operations, Result, SqsCall
+from mq_sqs.calls import Operations, Result
 from mq_sqs.fifo import attempts
 from mq_sqs.fifo.attempts import ATTEMPT_SECONDS, Attempts
 from mq_sqs.operations import receiving
 from mq_sqs.queues.addresses import Addressing
 from tests.support.fifo import LINE, FifoLine, bodies_of, fifo_on
+from tests.support.gateways import run
 from tests.support.redelivery import move_due
-from tests.support.submits import answered
 from tests.support.waiting import parked
 
 HOUR = 3600.0
@@ -59,13 +57,8 @@ async def test_the_same_attempt_gets_the_same_messages_under_the_same_leases(roo
 
 
 async def receive(operations: Operations, **values: Any) -> Result:
-    """Do what ReceiveMessage does for a client that stays."""
-    async with AsyncExitStack() as exits:
-        request = make_mocked_request("POST", "/")
-        call = SqsCall(
-            {"ReceiveRequestAttemptId": "a", **values}, request, "http://localhost", None, exits
-        )
-        return await receiving.receive_message(operations, call, LINE)
+    attempt = {"QueueUrl": LINE, "ReceiveRequestAttemptId": "a"}
+    return await run(operations, "ReceiveMessage", **attempt, **values)
 
 
 async def test_a_call_that_found_nothing_is_answered_what_another_of_its_attempt_was(
@@ -119,7 +112,7 @@ async def delete(line: FifoLine, received: Received) -> None:
 
 async def delete_many(line: FifoLine, received: Received) -> None:
     leases = frozenset({received.lease})
-    await line.service.remove_many(LINE, [received.message_id], leases)
+    await line.remove_many([received.message_id], leases)
 
 
 async def show(line: FifoLine, received: Received) -> None:
@@ -144,7 +137,7 @@ async def test_it_is_a_new_receive_once_a_message_was_deleted_or_changed(
         assert bodies_of(await attempt(line)) == (["1"] if change is show else [])
 
 
-@pytest.mark.parametrize("way", ["remove", "submit_remove", "remove_many", "show"])
+@pytest.mark.parametrize("way", ["remove", "remove_many", "show"])
 async def test_an_older_receipt_handle_ends_no_attempt(root: Path, way: str) -> None:
     """The earlier receiver is refused, and the current one may ask again."""
     async with fifo_on(root) as line:
@@ -158,21 +151,13 @@ async def test_an_older_receipt_handle_ends_no_attempt(root: Path, way: str) -> 
             assert not await line.show(late)
         elif way == "remove_many":
             leases = frozenset({late.lease})
-            [refused] = await line.service.remove_many(LINE, [late.message_id], leases)
+            [refused] = await line.remove_many([late.message_id], leases)
             assert isinstance(refused, LeaseMismatch)
         else:
             with pytest.raises(LeaseMismatch):
-                await removed_by(line, way, late)
+                await line.remove(late)
 
         assert [each.lease for each in await attempt(line)] == [each.lease for each in first]
-
-
-async def removed_by(line: FifoLine, way: str, received: Received) -> None:
-    asked = LINE, received.message_id, frozenset({received.lease})
-    if way == "remove":
-        await line.service.remove(*asked)
-    else:
-        await answered(line.service.submit_remove, *asked)
 
 
 async def test_it_is_a_new_receive_once_messages_came_back(root: Path) -> None:

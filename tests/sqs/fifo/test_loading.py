@@ -136,7 +136,7 @@ async def test_a_message_that_somebody_else_brings_takes_its_place(root: Path) -
         (root / "aside").rename(path)
 
         assert await line.bodies() == []
-        await line.service.remove(LINE, second.message_id, frozenset(leases(root)))
+        await line.remove_many([second.message_id], frozenset(leases(root)))
         assert await line.bodies() == ["1"]
 
 

@@ -31,7 +31,7 @@ async def test_a_second_gateway_refuses_fifo_queues_until_the_first_is_gone(root
                 lambda: second.receive(wait=30),
                 lambda: second.remove(taken),
                 lambda: second.show(taken),
-                lambda: second.service.remove_many(LINE, [taken.message_id], frozenset({1})),
+                lambda: second.remove_many([taken.message_id], frozenset({1})),
                 lambda: second.service.require(LINE),
             ):
                 with pytest.raises(StoreUnavailable, match="another mq-sqs has the FIFO queues"):

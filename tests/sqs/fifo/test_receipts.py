@@ -20,7 +20,7 @@ async def test_several_are_removed_and_what_is_wrong_is_reported_of_each(root: P
         leases = frozenset({one.lease, two.lease, 7})
         ids = [one.message_id, other.message_id, MessageId("nobody"), two.message_id]
 
-        told = await line.service.remove_many(LINE, ids, leases)
+        told = await line.remove_many(ids, leases)
 
         assert [type(each) for each in told] == [
             type(None), LeaseMismatch, MessageNotFound, type(None)

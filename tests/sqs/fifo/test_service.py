@@ -5,22 +5,21 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
-from aiohttp.test_utils import make_mocked_request
 
 from mq.errors import StoreUnavailable
 from mq.names import QueueName, is_message_id
 from mq.spool.queue.settings_file import MAX_SETTINGS_BYTES
-from mq_sqs.calls import Operations, SqsCall
+from mq_sqs.calls import Operations
 from mq_sqs.fifo.fifo_queue import PURGED_NOTE
 from mq_sqs.fifo.service import FifoService
-from mq_sqs.operations.queues import set_queue_attributes
+from mq_sqs.messages.handles import make_handle
 from mq_sqs.queues.addresses import Addressing
 from tests.support.faults import WatchedFiles
 from tests.support.fifo import DEAD_LINE, LINE, FifoLine, bury, fifo_on, in_order
+from tests.support.gateways import run
 from tests.support.messages import SECOND_NS, names_in
 from tests.support.stores import LONG_SECONDS
 
@@ -71,13 +70,16 @@ async def test_who_has_a_handle_does_not_wait_longer_either(
         [taken] = await line.receive()
     files = WatchedFiles()
     async with fifo_on(root, files) as line:
+        operations = Operations(line.store, Addressing(), 30.0)
+        line.service = operations.fifo
         _, may_go_on = hold_back_messages(files)
-        leases = frozenset({taken.lease})
+        handle = make_handle(LINE, taken.message_id, taken.lease)
+        entries = [{"Id": "a", "ReceiptHandle": handle}]
         try:
             monkeypatch.setattr(FifoService.require, "__defaults__", (0.05,))
             for attempt in (
-                lambda: line.remove(taken),
-                lambda: line.service.remove_many(LINE, [taken.message_id], leases),
+                lambda: run(operations, "DeleteMessage", QueueUrl=LINE, ReceiptHandle=handle),
+                lambda: run(operations, "DeleteMessageBatch", QueueUrl=LINE, Entries=entries),
                 lambda: line.show(taken),
             ):
                 with pytest.raises(StoreUnavailable, match=f"{LINE} is being read"):
@@ -99,11 +101,8 @@ async def test_who_asks_after_a_change_of_the_scope_does_not_wait_longer_either(
         await line.send_all(("1", "a"), ("2", "b"))
         _, may_go_on = hold_back_messages(files)
         try:
-            async with AsyncExitStack() as exits:
-                changes = {"Attributes": {"DeduplicationScope": "messageGroup"}}
-                request = make_mocked_request("POST", "/")
-                call = SqsCall(changes, request, "http://localhost", None, exits)
-                await set_queue_attributes(operations, call, LINE)
+            changes = {"DeduplicationScope": "messageGroup"}
+            await run(operations, "SetQueueAttributes", QueueUrl=LINE, Attributes=changes)
             monkeypatch.setattr(FifoService.require, "__defaults__", (0.05,))
             with pytest.raises(StoreUnavailable, match=f"{LINE} is being read"):
                 await line.receive()

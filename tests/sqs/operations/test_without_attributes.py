@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
-from aiohttp.test_utils import make_mocked_request
 
 from mq.errors import PropertiesUnsupported
-from mq_sqs.calls import Operations, SqsCall
+from mq_sqs.calls import Operations
 from mq_sqs.faults import UNSUPPORTED_OPERATION, SQSError
-from mq_sqs.operations import HANDLERS
 from mq_sqs.queues.addresses import Addressing
 from tests.support.faults import PlainFiles
+from tests.support.gateways import run
 from tests.support.stores import store_on
 
 POLICY = {
     "RedrivePolicy": '{"deadLetterTargetArn":"arn:aws:sqs:::orders","maxReceiveCount":3}',
 }
 FIFO = {"QueueName": "line.fifo", "Attributes": {"FifoQueue": "true"}}
-
-
-async def run(operations: Operations, operation: str, **values: Any) -> None:
-    handler = HANDLERS[operation]
-    async with AsyncExitStack() as exits:
-        request = make_mocked_request("POST", "/")
-        call = SqsCall(values, request, "http://localhost", None, exits)
-        await handler.run(operations, call, handler.queue_of(values))
 
 
 async def test_no_queue_is_told_that_it_has_dead_letters(root: Path) -> None:
