@@ -6,6 +6,7 @@ import asyncio
 import itertools
 from collections.abc import Sequence
 
+from batches import ids_in, publish_batch, receive_batch, remove_batch
 from servers import Target
 
 from mq.ctl.bench.endpoints import Endpoints
@@ -49,20 +50,22 @@ async def measure_batches(target: Target, messages: int, connections: int, body:
     async def run(name: str, scripts: Sequence[Script]) -> None:
         rates[name] = rate_of(await play(clients, scripts, target.cpu_seconds), count * BATCH)
 
+    def take(answer: bytes) -> None:
+        dialect.check(answer)
+        ids.extend(ids_in(answer))
+
     try:
         await begin(target, clients[0])
         ids: list[bytes] = []
-        publish = dialect.publish_batch([body.decode("ascii")] * BATCH)
+        publish = publish_batch(dialect, [body.decode("ascii")] * BATCH)
         requests = itertools.repeat(publish, count)
         await run("publish", [each(requests, dialect.check) for _ in clients])
-        asks = itertools.repeat(dialect.receive_batch(BATCH), count)
-        await run("receive", [
-            each(asks, lambda answer: ids.extend(dialect.message_ids(answer))) for _ in clients
-        ])  # fmt: skip
+        asks = itertools.repeat(receive_batch(dialect, BATCH), count)
+        await run("receive", [each(asks, take) for _ in clients])
         if len(set(ids)) != count * BATCH:
             raise RuntimeError(f"{len(set(ids))} messages received, not {count * BATCH}")
         parts = [ids[at : at + BATCH] for at in range(0, len(ids), BATCH)]
-        removals = iter([dialect.remove_batch(part) for part in parts])
+        removals = iter([remove_batch(dialect, part) for part in parts])
         await run("remove", [each(removals, dialect.check) for _ in clients])
         await end(target, clients[0])
     finally:

@@ -24,11 +24,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import click
 import uvloop
+from batches import publish_batch, receive_batch, remove_batch
 from disks import folders
 from phases import close
 from report import number, table
@@ -129,11 +131,11 @@ def cases(body: str, group_of: Callable[[int], int] = lambda at: at % GROUPS) ->
         Case("the same in ten attributes", "mq-sqs",
              lambda: ask("SendMessage", message | {"MessageAttributes": ten}), 1, "SendMessage"),
         Case("signed", "signed", lambda: signed("SendMessage", message), 1, "SendMessage"),
-        Case("POST ?batch of ten", "mq", lambda: ENDPOINTS.publish_batch([body] * TEN), TEN, ""),
+        Case("POST ?batch of ten", "mq", lambda: publish_batch(ENDPOINTS, [body] * TEN), TEN, ""),
         Case("SendMessageBatch", "mq-sqs", lambda: ask("SendMessageBatch", {"Entries": entries}),
              TEN, "POST ?batch of ten"),
-        Case("GET ?max=10", "mq", lambda: ENDPOINTS.receive_batch(TEN), TEN, "", _ID,
-             ENDPOINTS.remove_batch),
+        Case("GET ?max=10", "mq", lambda: receive_batch(ENDPOINTS, TEN), TEN, "", _ID,
+             partial(remove_batch, ENDPOINTS)),
         Case("ReceiveMessage", "mq-sqs", lambda: ask("ReceiveMessage", ask_ten), TEN,
              "GET ?max=10", _HANDLE, delete),
         Case("SendMessage, FIFO", "mq-sqs", lambda: ask("SendMessage", fifo | in_a_group()), 1,

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from mq.ctl.bench.generator import Script
-
-_ID = re.compile(rb'"id": ?"([^"]+)"')
 
 
 class Endpoints(NamedTuple):
@@ -38,19 +33,19 @@ class Endpoints(NamedTuple):
         yield from ()
 
     def make_queue(self) -> Script:
-        self.check((yield self._request("PUT", f"/{self.queue}")))
+        self.check((yield self.request("PUT", f"/{self.queue}")))
 
     def delete_queue(self) -> Script:
-        self.check((yield self._request("DELETE", f"/{self.queue}")))
+        self.check((yield self.request("DELETE", f"/{self.queue}")))
 
     def publish(self, body: bytes) -> bytes:
-        return self._request("POST", f"/{self.queue}/messages", body)
+        return self.request("POST", f"/{self.queue}/messages", body)
 
     def receive(self) -> bytes:
-        return self._request("GET", f"/{self.queue}/messages")
+        return self.request("GET", f"/{self.queue}/messages")
 
     def remove(self, message_id: bytes) -> bytes:
-        return self._request("DELETE", f"/{self.queue}/messages/{message_id.decode()}")
+        return self.request("DELETE", f"/{self.queue}/messages/{message_id.decode()}")
 
     def check(self, answer: bytes) -> None:
         # 207 says that some of several were not removed.
@@ -64,24 +59,7 @@ class Endpoints(NamedTuple):
         at = answer.lower().index(b"x-message-id:") + 13
         return answer[at : answer.index(b"\r", at)].strip()
 
-    # Several at once
-
-    def publish_batch(self, bodies: Sequence[str]) -> bytes:
-        lines = "".join(json.dumps({"body": body}) + "\n" for body in bodies)
-        path = f"/{self.queue}/messages?batch"
-        return self._request("POST", path, lines.encode(), "application/x-ndjson")
-
-    def receive_batch(self, most: int) -> bytes:
-        return self._request("GET", f"/{self.queue}/messages?max={most}")
-
-    def remove_batch(self, message_ids: Sequence[bytes]) -> bytes:
-        return self.remove(b",".join(message_ids))
-
-    def message_ids(self, answer: bytes) -> list[bytes]:
-        self.check(answer)
-        return _ID.findall(answer)
-
-    def _request(self, method: str, path: str, body: bytes = b"", kind: str = "") -> bytes:
+    def request(self, method: str, path: str, body: bytes = b"", kind: str = "") -> bytes:
         headers = [f"{method} {self.prefix}{path} HTTP/1.1", f"Host: {self.host}"]
         if self.token is not None:
             headers.append(f"Authorization: Bearer {self.token}")
