@@ -91,10 +91,6 @@ class OperationCounts:
         OTHER_QUEUES."""
         return queue if self.of(queue) is not self._others else OTHER_QUEUES
 
-    def total(self, activity: str) -> int:
-        """Return one of ACTIVITIES, summed over all queues."""
-        return sum(getattr(each, activity) for each in self.by_queue().values())
-
     def show_waiting(self, waiting: Mapping[QueueName, int]) -> None:
         """Show the server that started this process how many receives wait here for each queue, all
         of them. Without such a server nobody looks."""

@@ -27,7 +27,7 @@ async def test_a_long_batch_takes_room_while_it_is_delivered(
         return deliver(batch)
 
     async def is_published() -> bool:
-        return store.health.counts.total("published") == number
+        return store.health.counts.of(ORDERS).published == number
 
     monkeypatch.setattr(Batch, "deliver", deliver_late)
     number = CHAINS_AT_ONCE + 1

@@ -107,8 +107,8 @@ def test_what_is_too_old_is_removed_in_place_of_received(root: Path, host: Host)
     assert host.receive() is None
 
     assert names_in(root / "remove") == [f"orders:{each}" for each in old]
-    assert host.work.counts.total("expired") == 2
-    assert host.work.counts.total("removed") == host.work.counts.total("received") == 0
+    counted = host.work.counts.of(ORDERS)
+    assert (counted.expired, counted.removed, counted.received) == (2, 0, 0)
 
 
 def test_what_is_not_too_old_is_received(host: Host) -> None:
@@ -116,7 +116,7 @@ def test_what_is_not_too_old_is_received(host: Host) -> None:
     message_id = host.publish()
 
     assert host.receive() == message_id
-    assert host.work.counts.total("expired") == 0
+    assert host.work.counts.of(ORDERS).expired == 0
 
 
 def test_without_a_ttl_nothing_is_too_old(root: Path, host: Host) -> None:

@@ -223,7 +223,7 @@ async def test_they_count_as_removed(root: Path) -> None:
         await remove(store, *map(leased, messages))
 
         assert await drain(store) == []
-        assert store.health.counts.total("removed") == 4
+        assert store.health.counts.of(ORDERS).removed == 4
 
 
 async def test_those_of_several_queues_are_one_operation(
