@@ -12,11 +12,10 @@ from urllib.parse import urlsplit
 import click
 from click.core import ParameterSource
 
-from mq import errors
 from mq.command.flags import FILE, FOLDER, parse_address
 from mq.config import DEFAULT_URL
-from mq.ctl.ways.access import Access, in_own_words
-from mq.errors import CommandFailed, ExitCode, MQError
+from mq.ctl.ways.access import Access, exit_code_of, in_own_words
+from mq.errors import CommandFailed, MQError
 
 if TYPE_CHECKING:
     from mq.ctl.ways.connect import ClientCredentials
@@ -24,22 +23,6 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 _META = "mq.ctl"
-_EXIT_CODES: dict[type[MQError], ExitCode] = {
-    errors.QueueNotFound: ExitCode.NOT_FOUND,
-    errors.MessageNotFound: ExitCode.NOT_FOUND,
-    errors.IdTaken: ExitCode.REFUSED,
-    errors.TooOld: ExitCode.REFUSED,
-    errors.QueueIsFifo: ExitCode.REFUSED,
-    errors.InvalidBatch: ExitCode.REFUSED,
-    errors.LeaseMismatch: ExitCode.REFUSED,
-    errors.ClaimError: ExitCode.REFUSED,
-    errors.InvalidName: ExitCode.USAGE,
-    errors.InvalidRequest: ExitCode.USAGE,
-    errors.BodyTooLarge: ExitCode.REFUSED,
-    errors.PropertiesTooLarge: ExitCode.REFUSED,
-    errors.PropertiesUnsupported: ExitCode.REFUSED,
-    errors.StoreUnavailable: ExitCode.TRY_AGAIN,
-}
 
 
 admin_option = click.option(
@@ -147,7 +130,7 @@ def opened(flags: CommonFlags) -> Iterator[Access]:
     except CommandFailed:
         raise
     except MQError as error:
-        raise CommandFailed(_EXIT_CODES[type(error)], in_own_words(str(error))) from error
+        raise CommandFailed(exit_code_of(error), in_own_words(str(error))) from error
 
 
 @contextmanager

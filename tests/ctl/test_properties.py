@@ -7,7 +7,7 @@ import json
 import pytest
 
 from mq.client.errors import Problem, Refused
-from mq.ctl.common_flags import _EXIT_CODES
+from mq.ctl.ways.access import exit_code_of
 from mq.ctl.ways.connect import failure_of
 from mq.errors import ExitCode, PropertiesUnsupported
 from mq.properties import MAX_PROPERTIES_BYTES, MAX_STORED_PROPERTIES_BYTES
@@ -126,7 +126,7 @@ def test_a_file_system_that_keeps_none_refuses_both_ways() -> None:
 
     over_http = failure_of(Refused("none here", said), "http://mq", "--url")
 
-    assert over_http.exit_code == _EXIT_CODES[PropertiesUnsupported] == ExitCode.REFUSED
+    assert over_http.exit_code == exit_code_of(PropertiesUnsupported("none")) == ExitCode.REFUSED
 
 
 def test_more_than_headers_carry_is_never_left_out(

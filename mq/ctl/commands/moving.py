@@ -15,14 +15,13 @@ from mq.ctl.arguments import ID, LEASE, QUEUE, REASON, queue_argument
 from mq.ctl.common_flags import everywhere, flags_of, opened
 from mq.ctl.screen import display
 from mq.ctl.screen.progress import ProgressBar
-from mq.ctl.ways.access import Access, ShownMessage
+from mq.ctl.ways.access import Access, ShownMessage, exit_code_of
 from mq.errors import (
     CommandFailed,
     ExitCode,
     IdTaken,
     MessageNotFound,
     MQError,
-    QueueNotFound,
 )
 from mq.names import DEAD_SUFFIX, MessageId, QueueName, dead_letter_queue
 
@@ -131,8 +130,8 @@ def _require_dead_letters(access: Access, queue: QueueName, source: QueueName) -
     token that may move need not be one that may count."""
     try:
         access.describe_queue(source)
-    except (QueueNotFound, CommandFailed) as error:
-        if getattr(error, "exit_code", ExitCode.NOT_FOUND) is ExitCode.NOT_FOUND:
+    except MQError as error:
+        if exit_code_of(error) is ExitCode.NOT_FOUND:
             text = f"queue {queue} has no dead letters: there is no queue {source}"
             raise CommandFailed(ExitCode.NOT_FOUND, text) from None
 

@@ -15,8 +15,8 @@ from mq.config import MAX_ANSWER_MESSAGES, SECOND_NS
 from mq.ctl.arguments import ID, queue_argument
 from mq.ctl.common_flags import everywhere, flags_of, opened, raw_option
 from mq.ctl.screen import display
-from mq.ctl.ways.access import Access, ShownMessage
-from mq.errors import CommandFailed, ExitCode, MessageNotFound
+from mq.ctl.ways.access import Access, ShownMessage, exit_code_of
+from mq.errors import CommandFailed, ExitCode, MQError
 from mq.ids import id_of_time
 from mq.names import MessageId, QueueName
 
@@ -92,8 +92,8 @@ def tail(
 def _following(
     access: Access, queue: QueueName, last: ShownMessage | None
 ) -> Iterator[ShownMessage]:
-    """Yield what is published behind `last`, without end. If the server goes away, that is said
-    once, and what is published is yielded when it is back."""
+    """Yield what is published behind `last`, without end. If the server goes away, or the queue
+    cannot be read for a while, that is said once, and what was published is yielded after that."""
     is_away = False
     while True:
         sys.stdout.flush()
@@ -101,8 +101,8 @@ def _following(
         require_reader()
         try:
             found = _behind(access, queue, last)
-        except CommandFailed as error:
-            if error.exit_code not in _AWAY:
+        except MQError as error:
+            if exit_code_of(error) not in _AWAY:
                 raise
             if not is_away:
                 click.echo(printable(f"mqctl: {error}; trying again each second"), err=True)
@@ -120,9 +120,8 @@ def _behind(access: Access, queue: QueueName, last: ShownMessage | None) -> Sequ
     after = id_of_time(0) if last is None else MessageId(last.message_id)
     try:
         return access.peek_behind(queue, after, MAX_ANSWER_MESSAGES)
-    except (CommandFailed, MessageNotFound) as error:
-        is_missing = getattr(error, "exit_code", ExitCode.NOT_FOUND) is ExitCode.NOT_FOUND
-        if last is None or not is_missing:
+    except MQError as error:
+        if last is None or exit_code_of(error) is not ExitCode.NOT_FOUND:
             raise
     after = id_of_time(int(datetime.fromisoformat(last.published_at).timestamp()) * SECOND_NS)
     while some := access.peek_behind(queue, after, MAX_ANSWER_MESSAGES):

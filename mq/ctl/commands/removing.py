@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mq.ctl.ways.access import Access, ShownMessage
-from mq.errors import CommandFailed, ExitCode, LeaseMismatch, MessageNotFound
+from mq.ctl.ways.access import Access, ShownMessage, exit_code_of
+from mq.errors import CommandFailed, ExitCode, MQError
 from mq.names import MessageId, QueueName
 
 
@@ -12,10 +12,8 @@ def remove_written(access: Access, queue: QueueName, message: ShownMessage) -> b
     lease = None if message.lease is None else int(message.lease, 16)
     try:
         access.remove(queue, MessageId(message.message_id), lease)
-    except (LeaseMismatch, MessageNotFound):
-        return False
-    except CommandFailed as error:
-        if error.exit_code not in (ExitCode.REFUSED, ExitCode.NOT_FOUND):
+    except MQError as error:
+        if exit_code_of(error) not in (ExitCode.REFUSED, ExitCode.NOT_FOUND):
             raise
         return False
     return True

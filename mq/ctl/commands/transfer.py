@@ -18,7 +18,7 @@ from mq.ctl.commands.removing import kept_in_the_queue, remove_written
 from mq.ctl.common_flags import CommonFlags, everywhere, flags_of, opened
 from mq.ctl.screen import display
 from mq.ctl.screen.progress import ProgressBar, said_when_interrupted
-from mq.ctl.ways.access import Access, QueueCounts, ShownMessage
+from mq.ctl.ways.access import Access, QueueCounts, ShownMessage, exit_code_of
 from mq.errors import CommandFailed, ExitCode, MQError
 from mq.lines.ndjson import Line
 from mq.names import MessageId, QueueName
@@ -69,7 +69,7 @@ def export_queue(context: click.Context, queue: QueueName, remove: bool, limit: 
                     flush(output, Files())
         except MQError as error:
             # If stdout cannot be written, nobody knows how many are in there.
-            if bar.done and getattr(error, "exit_code", None) is not ExitCode.OUTPUT:
+            if bar.done and exit_code_of(error) is not ExitCode.OUTPUT:
                 _say_exported(bar, counts)
             raise
         _say_exported(bar, counts)
@@ -171,8 +171,8 @@ def require_queue(access: Access, queue: QueueName) -> None:
     ask: then there is one."""
     try:
         access.describe_queue(queue)
-    except CommandFailed as error:
-        if error.exit_code is not ExitCode.REFUSED:
+    except MQError as error:
+        if exit_code_of(error) is not ExitCode.REFUSED:
             raise
 
 
@@ -203,10 +203,8 @@ def is_published(end: Callable[[], object]) -> bool:
     then."""
     try:
         end()
-    except CommandFailed as error:
-        if error.exit_code == ExitCode.UNAVAILABLE:
+    except MQError as error:
+        if exit_code_of(error) is ExitCode.UNAVAILABLE:
             raise
-        return False
-    except MQError:
         return False
     return True

@@ -7,10 +7,29 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+from mq import errors
+from mq.errors import CommandFailed, ExitCode, MQError
 from mq.lifecycle import PurgeScope, State
 from mq.lines.ndjson import Line
 from mq.names import MessageId, QueueName
 from mq.properties import NO_PROPERTIES, Properties
+
+_EXIT_CODES: Mapping[type[MQError], ExitCode] = {
+    errors.QueueNotFound: ExitCode.NOT_FOUND,
+    errors.MessageNotFound: ExitCode.NOT_FOUND,
+    errors.IdTaken: ExitCode.REFUSED,
+    errors.TooOld: ExitCode.REFUSED,
+    errors.QueueIsFifo: ExitCode.REFUSED,
+    errors.InvalidBatch: ExitCode.REFUSED,
+    errors.LeaseMismatch: ExitCode.REFUSED,
+    errors.ClaimError: ExitCode.REFUSED,
+    errors.InvalidName: ExitCode.USAGE,
+    errors.InvalidRequest: ExitCode.USAGE,
+    errors.BodyTooLarge: ExitCode.REFUSED,
+    errors.PropertiesTooLarge: ExitCode.REFUSED,
+    errors.PropertiesUnsupported: ExitCode.REFUSED,
+    errors.StoreUnavailable: ExitCode.TRY_AGAIN,
+}
 
 NO_CHANGES: Mapping[str, str] = {}
 """No setting is changed. `mqctl` over HTTP loads nothing of the folders to say so."""
@@ -177,6 +196,12 @@ class Access(Protocol):
         """Return that message, whatever its state. Changes nothing."""
 
     def close(self) -> None: ...
+
+
+def exit_code_of(error: MQError) -> ExitCode:
+    """Return what kind of error this is, whichever way raised it: over HTTP it is a CommandFailed,
+    on the folders one of the store."""
+    return error.exit_code if isinstance(error, CommandFailed) else _EXIT_CODES[type(error)]
 
 
 def in_own_words(text: str) -> str:

@@ -1,17 +1,22 @@
-"""`mqctl tail -f` of a server that goes away and comes back."""
+"""`mqctl tail -f` of what goes away and comes back: a server, or the folders."""
 
 from __future__ import annotations
 
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
 
-from mq.errors import ExitCode
+from mq.ctl.commands import reading
+from mq.ctl.ways.access import ShownMessage
+from mq.ctl.ways.by_root import RootAccess
+from mq.errors import ExitCode, StoreUnavailable
 from tests.support.mqctl import without_ours
 from tests.support.processes import Server
+from tests.support.visitors import ORDERS, SMALL, send
 from tests.support.wire import Wire
 
 StartServer = Callable[..., Server]
@@ -102,3 +107,24 @@ def test_a_server_that_comes_back_without_the_queue_ends_it(
 
     assert other.url == server.url
     assert tail.process.wait(60) == ExitCode.NOT_FOUND
+
+
+def test_it_goes_on_after_a_while_in_which_the_folders_cannot_be_read(
+    access: RootAccess, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failures = iter([StoreUnavailable("not now"), StoreUnavailable("not yet")])
+    peek_behind = access.peek_behind
+    message_id = send(access, SMALL)
+
+    def peek(*arguments: Any) -> Sequence[ShownMessage]:
+        for failure in failures:
+            raise failure
+        return peek_behind(*arguments)
+
+    monkeypatch.setattr(access, "peek_behind", peek)
+    monkeypatch.setattr(access, "wait", lambda seconds: None)
+    message = next(reading._following(access, ORDERS, None))
+
+    message.body.close()
+    assert message.message_id == message_id
+    assert capsys.readouterr().err == "mqctl: not now; trying again each second\n"
