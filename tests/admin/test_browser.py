@@ -178,7 +178,7 @@ def test_a_thousand_queues_are_shown(browser: Browser, server: Server) -> None:
     browser.wait_for(lambda: browser.run(f"return scrollY > 8000 && {head}.top === 0"))
 
 
-@pytest.mark.parametrize("pixels", [320, 500])
+@pytest.mark.parametrize("pixels", [320, 500, 800, 1000])
 @pytest.mark.parametrize("queue", ["", "orders"])
 def test_a_narrow_screen_needs_no_scrolling_to_the_side(
     browser: Browser, writable: Server, queue: str, pixels: int

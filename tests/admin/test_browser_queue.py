@@ -284,3 +284,16 @@ def test_settings_are_shown(browser: Browser, server: Server) -> None:
     shown = browser.find("#settings").text.split()
     assert shown == ["visibility", "60", "max-receives", "5", "paused", "true"]
     assert not browser.is_shown("#actions button")
+
+
+def test_the_queues_that_get_copies_are_a_click_away(browser: Browser, server: Server) -> None:
+    fill(server, orders=[], bills=[b"a bill"], kitchen=[])
+    with closing(Wire(server.port)) as wire:
+        wire.request("PUT", "/orders?also=kitchen,bills")
+
+    browser.open(page_of(server, "orders"))
+
+    browser.wait_for(lambda: browser.texts("#settings a") == ["kitchen", "bills"])
+    browser.click("#settings a:last-child")
+    browser.wait_for(lambda: browser.texts("#message pre") == ["a bill"])
+    assert browser.find("#name").text == "bills"

@@ -85,12 +85,18 @@ function makeCards() {
   markState();
 }
 
+// The names of other queues lead to them.
+function valueOf(key, value) {
+  if (!["also", "dead-letters"].includes(key)) return [String(value)];
+  return String(value).split(",").flatMap((each, at) => [at ? ", " : "", element("a", { href: `#/queues/${encodeURIComponent(each)}` }, each)]);
+}
+
 async function showSettings() {
   const asked = name;
   try {
     const { settings = {} } = await (await ask("GET", path())).json();
     if (asked !== name) return;
-    const rows = Object.entries(settings).map(([key, value]) => element("div", {}, element("dt", {}, key), element("dd", {}, String(value))));
+    const rows = Object.entries(settings).map(([key, value]) => element("div", {}, element("dt", {}, key), element("dd", {}, ...valueOf(key, value))));
     byId("settings").replaceChildren(...rows);
     byId("settings").hidden = !rows.length;
     isPaused = settings.paused === true;
