@@ -11,10 +11,11 @@ from typing import Any, TypeVar
 from mq.client import by_id, moves, operations
 from mq.client.answers import counts_in, document_in, unexpected
 from mq.client.blocking.exchange import Exchange
+from mq.client.blocking.session import Session
 from mq.client.errors import ClientError, NoAnswer
 from mq.client.retries import ask
 from mq.client.settings import settings_in
-from mq.client.wire import Operation, Request, ServerAnswer, json_in, query
+from mq.client.wire import Operation, Request, json_in, query
 from mq.config import CHUNK_BYTES, MAX_ANSWER_MESSAGES, MAX_MOVES, SMALL_BODY_BYTES
 from mq.ctl.ways.access import NO_CHANGES, Passed, QueueCounts, Readable, ShownMessage
 from mq.ctl.ways.answers import header_of, message_in, message_of, passed_in
@@ -32,20 +33,13 @@ T = TypeVar("T")
 class HttpAccess:
     """The queues of the server at `url`; `mq.ctl.ways.access.Access` says what the methods do."""
 
-    def __init__(
-        self,
-        url: str,
-        credentials: ClientCredentials,
-        admin: str | None = None,
-        flag: str = "--url",
-    ) -> None:
+    def __init__(self, url: str, credentials: ClientCredentials, admin: str | None = None) -> None:
         """Open the way to the server at `url`. `admin` is the address of its admin listener, as
         HOST:PORT; the default is the usual port of the same host, if a server on the same root
-        listens there. `flag` is the flag that chose `url`."""
+        listens there."""
         self._url = url.rstrip("/")
         self._credentials = credentials
         self._admin = admin
-        self._flag = flag
         self._has_compared_roots = False
         self._session = open_session(self._url, credentials)
         self._message_under_way: Exchange | None = None
@@ -60,37 +54,37 @@ class HttpAccess:
             self._message_under_way.close()
 
     def list_queues(self) -> list[QueueCounts]:
-        url = admin_url(self._url, self._admin, self._credentials.cacert)
-        with closing(HttpAccess(url, self._credentials, flag="--admin")) as admin:
-            answer, queues = admin._list_queues()
+        with self._admin_listener() as (url, session):
+            answer = session.run(ask(session.context, Request("GET", "/queues")))
+            try:
+                documents = json_in(answer.body)
+                queues = [_counts_in(document, document) for document in documents]
+            except (ValueError, TypeError):
+                raise unexpected("lists no queues") from None
         if self._admin is None and not self._has_compared_roots:
             with self._failures():
                 require_same_root(self._session, self._url, answer, url)
             self._has_compared_roots = True
         return queues
 
-    def _list_queues(self) -> tuple[ServerAnswer, list[QueueCounts]]:
-        with self._failures():
-            answer = self._ask(Request("GET", "/queues"))
-            try:
-                documents = json_in(answer.body)
-                return answer, [_counts_in(document, document) for document in documents]
-            except (ValueError, TypeError):
-                raise unexpected("lists no queues") from None
-
     def passed(self) -> dict[str, Passed]:
-        url = admin_url(self._url, self._admin, self._credentials.cacert)
-        with closing(HttpAccess(url, self._credentials, flag="--admin")) as admin:
-            return admin._passed()
-
-    def _passed(self) -> dict[str, Passed]:
-        with self._failures():
-            answer = self._ask(Request("GET", "/metrics"))
+        with self._admin_listener() as (_, session):
+            answer = session.run(ask(session.context, Request("GET", "/metrics")))
             return passed_in(answer.body.decode(errors="replace"))
+
+    @contextmanager
+    def _admin_listener(self) -> Iterator[tuple[str, Session]]:
+        """Yield where the admin listener is, and a session with it."""
+        url = admin_url(self._url, self._admin, self._credentials.cacert).rstrip("/")
+        with closing(open_session(url, self._credentials)) as session:
+            try:
+                yield url, session
+            except ClientError as error:
+                raise failure_of(error, url, "--admin") from error
 
     def describe_queue(self, queue: QueueName) -> QueueCounts:
         with self._failures():
-            answer = self._ask(Request("GET", f"/{queue}"))
+            answer = self._session.run(ask(self._session.context, Request("GET", f"/{queue}")))
             return _counts_in(document_in(answer.body), settings_in(answer))
 
     def create_queue(self, queue: QueueName, changes: Mapping[str, str] = NO_CHANGES) -> bool:
@@ -239,7 +233,7 @@ class HttpAccess:
     def peek_at(self, queue: QueueName, message_id: MessageId) -> ShownMessage:
         message = self._message(Request("GET", f"/{queue}/messages?peek&id={message_id}"))
         if message is None:
-            raise failure_of(unexpected("has no message"), self._url, self._flag)
+            raise failure_of(unexpected("has no message"), self._url, "--url")
         return message
 
     def _message(self, request: Request) -> ShownMessage | None:
@@ -248,9 +242,6 @@ class HttpAccess:
         with self._failures():
             exchange = self._message_under_way = self._session.begin(request)
             return None if exchange.accepted().status == 204 else message_of(exchange)
-
-    def _ask(self, request: Request) -> ServerAnswer:
-        return self._session.run(ask(self._session.context, request))
 
     def _run(self, operation: Operation[T]) -> T:
         with self._failures():
@@ -271,7 +262,7 @@ class HttpAccess:
         try:
             yield
         except ClientError as error:
-            raise failure_of(error, self._url, self._flag) from error
+            raise failure_of(error, self._url, "--url") from error
 
 
 def _counts_in(document: Mapping[str, Any], settings: Mapping[str, Any]) -> QueueCounts:

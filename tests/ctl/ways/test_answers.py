@@ -173,13 +173,13 @@ HOSTILE: dict[str, tuple[Callable[[HttpAccess], object], bytes]] = {
         CALLS["recv"][0],
         f"HTTP/1.1 200 OK\r\n{MESSAGE}Content-Length: many\r\n\r\n".encode(),
     ),
-    "ls, nested deeply": (lambda access: access._list_queues(), answer("200 OK", "", NESTED)),
+    "ls, nested deeply": (lambda access: access.list_queues(), answer("200 OK", "", NESTED)),
     "top, a counter that is text": (
-        lambda access: access._passed(),
+        lambda access: access.passed(),
         answer("200 OK", "", b'mq_queue_messages_published_total{queue="orders"} many\n'),
     ),
     "top, a counter without end": (
-        lambda access: access._passed(),
+        lambda access: access.passed(),
         answer("200 OK", "", b'mq_queue_messages_published_total{queue="orders"} +Inf\n'),
     ),
 }  # fmt: skip
@@ -190,7 +190,7 @@ def test_what_no_server_of_mq_says_is_no_defect(teller: Teller, name: str) -> No
     call, teller.answer = HOSTILE[name]
 
     with (
-        closing(HttpAccess(teller.url, ClientCredentials())) as access,
+        closing(HttpAccess(teller.url, ClientCredentials(), teller.url)) as access,
         pytest.raises(CommandFailed) as failed,
     ):
         call(access)
