@@ -10,7 +10,6 @@ from collections.abc import Set
 from typing import NamedTuple
 
 from mq.commit.operation import Operation, Pause
-from mq.errors import IdTaken, StoreUnavailable, TooOld
 from mq.ids import id_of_key
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, is_fifo, queue_path
@@ -122,21 +121,13 @@ def _move_some(
                 waiting.add(group)
                 continue
             outcome = try_move(work, moving, message_id, failures)
+            if not redriven.note(message_id, outcome):
+                break
             if outcome is None:
                 state.ready.discard(message_id)
                 state.forget(message_id)
-                redriven.moved.append(message_id)
-                continue
-            if isinstance(outcome, StoreUnavailable):
-                break  # The queue is full, and may have room later; it had when this began.
-            if isinstance(outcome, TooOld):
-                if not redriven.moved:
-                    raise outcome
-                break
-            waiting.add(group)
-            redriven.stayed.append(message_id)
-            if isinstance(outcome, IdTaken):
-                redriven.taken.append(message_id)
+            else:
+                waiting.add(group)
     finally:
         for key in keys:
             if state.groups.is_hidden(id_of_key(key)):

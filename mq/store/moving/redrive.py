@@ -7,9 +7,10 @@ from collections.abc import Sequence, Set
 from typing import NamedTuple
 
 from mq.commit.operation import Operation, Pause
-from mq.errors import IdTaken, StoreUnavailable, TooOld
+from mq.errors import IdTaken, MQError, StoreUnavailable, TooOld
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
+from mq.spool.message.held import Lost
 from mq.store.moving.move import (
     MOVES_AT_ONCE,
     Moving,
@@ -33,6 +34,23 @@ class Redriven(NamedTuple):
     stayed: list[MessageId]
     taken: list[MessageId]
     lost: list[MessageId]
+
+    def note(self, message_id: MessageId, outcome: MQError | Lost | None) -> bool:
+        """Enter what `try_move` returned for a message, and return whether to try the next one.
+        Raises TooOld if it is the first one."""
+        if outcome is None:
+            self.moved.append(message_id)
+            return True
+        if isinstance(outcome, StoreUnavailable):
+            return False  # The queue is full, and may have room later; it had when this began.
+        if isinstance(outcome, TooOld):
+            if not self.moved:
+                raise outcome
+            return False
+        self.stayed.append(message_id)
+        if isinstance(outcome, IdTaken):
+            self.taken.append(message_id)
+        return True
 
 
 def redrive(
@@ -69,24 +87,13 @@ def _move_home(
     """Move those that are still ready, under one barrier."""
     check_move(work, moving)
     yield from prepare_move(work, moving)
-    moved: list[MessageId] = []
+    before = len(redriven.moved)
     failures: list[OSError] = []
     for message_id in ids:
-        outcome = try_move(work, moving, message_id, failures)
-        if outcome is None:
-            moved.append(message_id)
-            continue
-        if isinstance(outcome, StoreUnavailable):
-            break  # The queue is full, and may have room later; it had when this began.
-        if isinstance(outcome, TooOld):
-            if not (moved or redriven.moved):
-                raise outcome
+        if not redriven.note(message_id, try_move(work, moving, message_id, failures)):
             break
-        redriven.stayed.append(message_id)
-        if isinstance(outcome, IdTaken):
-            redriven.taken.append(message_id)
+    moved = redriven.moved[before:]
     for message_id in moved:
         work.ready.discard(moving.source, message_id)
     yield unsynced_move(moving, Folder.QUEUES) if moved else Pause(0.0)
     count_moved(work, moving, len(moved))
-    redriven.moved.extend(moved)

@@ -17,7 +17,7 @@ from mq.spool.message.held import NO_FD, Opened, look_at
 from mq.spool.message.seal import NO_LEASE, due_ns, state_in
 from mq.spool.message.trailer import read_long, split
 from mq.spool.spool import Spool
-from mq.store.answer_memory import MAX_BODIES_BYTES, Share
+from mq.store.answer_memory import AnswerRoom, Share
 
 _PLACES = (Folder.QUEUES, Folder.DELAY, Folder.QUEUES, Folder.DELAY)
 """A receive and a redelivery may pass between two looks."""
@@ -156,11 +156,10 @@ def gather(
     """Return the first `limit` of them, while there is memory for their bodies, up to
     MAX_BODIES_BYTES, but at least one. Blocking, for a worker."""
     peeked: list[PeekedMessage] = []
-    room = 0 if limit == 1 else MAX_BODIES_BYTES if share is None else share.room_bytes()
+    room = AnswerRoom(share=share)
     try:
         for message in messages:
-            room -= message.file_length
-            if peeked and room < 0:
+            if not room.takes(message.file_length):
                 message.close(files)
                 break
             peeked.append(message)
@@ -170,5 +169,5 @@ def gather(
         close_peeked(files, peeked)
         raise
     if share is not None:
-        share.hold_bodies(sum(each.file_length for each in peeked))
+        share.hold_bodies(room.used)
     return peeked
