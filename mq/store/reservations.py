@@ -12,8 +12,9 @@ from mq.disk.files import Files
 from mq.names import MessageId, QueueName
 from mq.spool.root_format import FORMAT_FILE
 
-_FIRST_BYTE = 1 << 62
-"""The bytes of the file `format` from here on stand for messages, those before it for names
+_FIRST_BYTE = (1 << 62) + 1
+"""The bytes of the file `format` from here on stand for messages. The one before is the lock of all
+FIFO queues (`mq_sqs.fifo.ownership`), and those far before it stand for names
 (`mq.disk.byte_locks.offset_of`)."""
 
 _MOST = 128

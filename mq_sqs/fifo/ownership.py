@@ -20,7 +20,8 @@ from mq.spool.trouble import is_at
 from mq.store.shared_state import Workspace
 
 _OFFSET = 1 << 62
-"""Beyond the bytes that are locks of ids (`mq.store.publishing.twins`)."""
+"""Beyond the bytes that are locks of names (`mq.disk.byte_locks.offset_of`), and before those that
+servers reserve messages by (`mq.store.reservations`)."""
 
 _TOKEN = "user.mq.fifo-owner"
 """The extended attribute of `format` that has the token of the last owner."""
