@@ -52,6 +52,8 @@ def test_each_queue_has_its_own_figures_whoever_did_it(
         wire.request("PUT", f"/{queue}")
 
     # a: one dies by the mover, one is given back by the server, one removed. b: one dead at once.
+    lines = b'{"body": "one"}\n{"body": "two"}'
+    wire.request("POST", "/b/messages?batch", lines, content_type="application/x-ndjson")
     wire.publish("a")
     for _ in range(2):
         assert wire.request("GET", "/a/messages?wait=20&visibility=1").status == 200
@@ -60,8 +62,6 @@ def test_each_queue_has_its_own_figures_whoever_did_it(
     wire.receive("a")
     wire.request("GET", f"/a/messages?id={message_id}&visibility=0")
     wire.remove("a", message_id)
-    lines = b'{"body": "one"}\n{"body": "two"}'
-    wire.request("POST", "/b/messages?batch", lines, content_type="application/x-ndjson")
     wire.request("POST", "/a.dead/messages?from=b&max=1&reason=x")
     wire.request("PUT", "/b?ttl=0.000001")
     assert wire.receive("b").status == 204

@@ -20,6 +20,7 @@ from mq.client import (
 )
 from mq.config import MAX_BATCH_BYTES
 from tests.support.faces import counts, new_queue, receive_now
+from tests.support.messages import pass_a_tick
 from tests.support.processes import Server
 
 
@@ -55,6 +56,7 @@ def test_what_a_queue_would_remove_at_once_is_not_moved_there(mq: Client, orders
     brief = new_queue(mq)
     brief.create(settings={"ttl": 0.000001})
     ids = orders.publish_many(["1", "2"])
+    pass_a_tick()
 
     with pytest.raises(TooOld, match="ttl"):
         brief.move(orders.name)

@@ -17,6 +17,9 @@ from mq.spool.message.trailer import pack_trailer
 SECOND_NS = 1_000_000_000
 DAY_NS = 86_400 * SECOND_NS
 
+_CLOCK_REALTIME_COARSE = 5
+"""See clock_gettime(2). Python has no name for it."""
+
 
 def seal_of(body: bytes, *, count: int = 0, lease: int = 0, published_ns: int = 0) -> Seal:
     return Seal(len(body), zlib.crc32(body), published_ns, count, lease)
@@ -66,6 +69,13 @@ def new_id() -> MessageId:
 def foreign_id() -> MessageId:
     """Return an id that carries no time."""
     return MessageId(str(uuid.uuid4()))
+
+
+def pass_a_tick() -> None:
+    """Wait until the clock that gives files their times, which goes in ticks, has gone on."""
+    begun = time.clock_gettime_ns(_CLOCK_REALTIME_COARSE)
+    while time.clock_gettime_ns(_CLOCK_REALTIME_COARSE) == begun:
+        time.sleep(0.001)
 
 
 def names_in(folder: Path) -> list[str]:

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from mq.ctl.cli import mqctl
 from mq.ctl.ways.by_root import RootAccess
 from mq.errors import ExitCode
-from tests.support.messages import names_in
+from tests.support.messages import names_in, pass_a_tick
 from tests.support.mqctl import Ctl, assert_refused
 from tests.support.processes import Server, wait_until
 from tests.support.wire import Wire
@@ -131,6 +131,7 @@ def test_redrive_loses_nothing_to_a_ttl_that_is_over(
 ) -> None:
     ids = bury(server, wire, queue, [b"one", b"two"])
     wire.request("PUT", f"/{queue}?ttl=0.000001")
+    pass_a_tick()
 
     refused = ctl("redrive", queue, *(ids[0] if each == "ID" else each for each in more))
 

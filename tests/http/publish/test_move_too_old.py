@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.batches import outcomes_in
+from tests.support.messages import pass_a_tick
 from tests.support.moves import move, moved
 from tests.support.wire import Wire, assert_problem
 
@@ -16,6 +17,7 @@ def test_what_the_queue_would_remove_at_once_stays_where_it_is(
 ) -> None:
     wire.request("PUT", f"/{queue}?{AT_ONCE}")
     ids = [wire.publish(source) for _ in range(2)]
+    pass_a_tick()
 
     assert_problem(move(wire, queue, source), 409, "too-old", f"message {ids[0]}")
     assert_problem(move(wire, queue, source, f"&id={ids[1]}"), 409, "too-old", f"queue {queue}")

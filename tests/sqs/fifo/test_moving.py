@@ -14,7 +14,7 @@ from mq_sqs.fifo.moving import OrderedMove
 from mq_sqs.tasks.move_tasks import MoveTasks
 from mq_sqs.tasks.task_notes import TaskStatus, tasks_of
 from tests.support.fifo import DEAD_LINE, LINE, FifoLine, bodies_of, fifo_on
-from tests.support.messages import names_in
+from tests.support.messages import names_in, pass_a_tick
 from tests.support.stores import eventually
 
 POLICY = {"max-receives": "1", "dead-letters": DEAD_LINE}
@@ -137,6 +137,7 @@ async def test_what_its_queue_would_remove_at_once_stays(root: Path) -> None:
     async with fifo_on(root) as line:
         await bury(line, ("1", "a"), ("2", "b"))
         await line.store.change_settings(LINE, {"ttl": "0.000001", "max-receives": ""})
+        pass_a_tick()
 
         with pytest.raises(TooOld, match=LINE):
             await move(line)

@@ -16,6 +16,7 @@ from mq_sqs.fifo.service import FifoService
 from mq_sqs.tasks.move_chunks import LOOK_AGAIN_SECONDS, Chunk, Chunks
 from mq_sqs.tasks.move_tasks import MoveTasks
 from mq_sqs.tasks.task_notes import TaskStatus, tasks_of
+from tests.support.messages import pass_a_tick
 from tests.support.stores import ORDERS, drain, eventually, publish, store_on
 
 DEAD = QueueName("failed")
@@ -100,6 +101,7 @@ async def test_a_message_that_its_queue_would_remove_at_once_ends_the_task(
     async with store_on(tmp_path) as store:
         [dead] = await bury(store, 1)
         await store.change_settings(target or ORDERS, {"ttl": "0.000001"})
+        pass_a_tick()
         tasks = MoveTasks(store, FifoService(store))
 
         await tasks.start(DEAD, target, None)

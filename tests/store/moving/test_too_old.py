@@ -17,7 +17,7 @@ from mq.store.moving.redrive import Redriven, redrive
 from mq.store.place import Place
 from mq.store.queue import expiry
 from mq.store.shared_state import Workspace
-from tests.support.messages import SECOND_NS
+from tests.support.messages import SECOND_NS, pass_a_tick
 from tests.support.stores import ORDERS, drain, publish, store_on
 
 OLDER, DEAD = QueueName("older"), QueueName("failed")
@@ -82,6 +82,7 @@ async def test_where_no_births_are_kept_it_would_not_be_removed(
     async with store_on(root) as store:
         await store.create_queue(OLDER, AT_ONCE)
         await publish(store, b"a")
+        pass_a_tick()
 
         with pytest.raises(TooOld):
             await store.move(Moving(ORDERS, OLDER), 10)
