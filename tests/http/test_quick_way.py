@@ -156,10 +156,10 @@ async def test_both_ways_answer_alike(root: Path) -> None:
 
 
 async def test_an_error_is_worded_the_usual_way_and_nothing_is_done_twice(
-    root: Path,
+    disk: Path,
 ) -> None:
     files = WatchedFiles()
-    async with site_on(root, files=files) as site:
+    async with site_on(disk, files=files) as site:
         missing = await site.ask("DELETE", "/orders/messages/no-such-message")
         files.fail(*SYNCS)
         refused = await site.ask("POST", "/orders/messages", b"body")

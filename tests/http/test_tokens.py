@@ -121,19 +121,19 @@ def test_a_bound_token_is_for_its_queues_alone(wire: Wire, orders: str) -> None:
 def test_a_bound_token_moves_nothing_out_of_other_queues_nor_into_them(
     wire: Wire, orders: str
 ) -> None:
-    assert ask(wire, "PUT", "/invoices", ADMIN).status in (200, 201)
-    assert ask(wire, "POST", "/invoices/messages", WRITER, b"one").status == 201
+    assert ask(wire, "PUT", "/ledgers", ADMIN).status in (200, 201)
+    assert ask(wire, "POST", "/ledgers/messages", WRITER, b"one").status == 201
 
     for target in (
-        "/orders/messages?from=invoices", "/orders/messages?from=%69nvoices",
-        "/invoices/messages?from=orders", "/orders/messages?from=absent&max=1",
+        "/orders/messages?from=ledgers", "/orders/messages?from=%6Cedgers",
+        "/ledgers/messages?from=orders", "/orders/messages?from=absent&max=1",
     ):  # fmt: skip
         assert_forbidden(ask(wire, "POST", target, BOUND), Scope.WRITE)
-    both = ask(wire, "POST", "/orders/messages?from=orders&from=invoices", BOUND)
+    both = ask(wire, "POST", "/orders/messages?from=orders&from=ledgers", BOUND)
     assert_problem(both, 400, "invalid-request")
 
-    assert ask(wire, "GET", "/invoices", READER).json()["ready"] == 1
-    assert ask(wire, "POST", "/orders/messages?from=invoices", WRITER).json()["moved"] == 1
+    assert ask(wire, "GET", "/ledgers", READER).json()["ready"] == 1
+    assert ask(wire, "POST", "/orders/messages?from=ledgers", WRITER).json()["moved"] == 1
 
 
 def test_a_bound_token_names_no_other_queue(wire: Wire, orders: str) -> None:

@@ -22,11 +22,12 @@ def tree(root: Path) -> dict[str, tuple[object, ...]]:
     """Return everything about every file, and all about folders but when they were last listed."""
     found: dict[str, tuple[object, ...]] = {}
     for path in root.rglob("*"):
-        status = path.stat()
+        status = path.lstat()
         times = (status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_mode)
         if path.is_dir():
             found[str(path)] = times
             continue
-        attributes = {name: os.getxattr(path, name) for name in os.listxattr(path)}
+        names = os.listxattr(path, follow_symlinks=False)
+        attributes = {name: os.getxattr(path, name, follow_symlinks=False) for name in names}
         found[str(path)] = (*times, status.st_atime_ns, attributes)
     return found

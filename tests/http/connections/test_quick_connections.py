@@ -47,9 +47,9 @@ async def test_what_is_pipelined_is_answered_in_order(root: Path) -> None:
 @pytest.mark.parametrize("kind", BOTH)
 @pytest.mark.parametrize(("number", "size"), [(300, 1000), (20, 60_000)], ids=["many", "large"])
 async def test_what_comes_behind_a_request_under_way_waits_and_is_not_read_without_end(
-    root: Path, monkeypatch: pytest.MonkeyPatch, kind: str, number: int, size: int
+    disk: Path, monkeypatch: pytest.MonkeyPatch, kind: str, number: int, size: int
 ) -> None:
-    async with site_on(root, kind) as site:
+    async with site_on(disk, kind) as site:
         held = _Held(site.store, monkeypatch)
         reader, writer = await site.connect()
         one = request_bytes("POST", "/orders/messages", b"x" * size, **site.headers)

@@ -194,13 +194,13 @@ async def test_a_message_that_was_not_delivered_comes_before_later_ones(root: Pa
         assert await line.drain() == ["1", "2"]
 
 
-async def test_a_message_that_was_not_delivered_is_not_sent_again(root: Path) -> None:
+async def test_a_message_that_was_not_delivered_is_not_sent_again(disk: Path) -> None:
     """It is durable by then: the answer says so, and its gateway may have been killed before."""
     files = WatchedFiles()
-    async with fifo_on(root) as killed, fifo_on(root, files) as line:
+    async with fifo_on(disk) as killed, fifo_on(disk, files) as line:
         first = await killed.send("1")
         killed.service.close()
-        take_back_to_new(root, first.message_id)
+        take_back_to_new(disk, first.message_id)
         before = files.calls["sync_file_system"]
 
         again = await line.send("1")

@@ -89,18 +89,18 @@ async def test_a_batch_that_is_taken_back_in_part_leaves_its_beginning(root: Pat
 
 
 async def test_a_queue_that_is_deleted_while_a_batch_is_written_gets_none_of_it(
-    root: Path,
+    disk: Path,
 ) -> None:
     files = WatchedFiles()
-    async with fifo_on(root, files) as line:
+    async with fifo_on(disk, files) as line:
         await line.bodies()
 
         def delete(*_: object) -> None:
             files.before.clear()
-            (root / "queues" / LINE).rename(root / "remove" / f"{LINE}:.deleting")
+            (disk / "queues" / LINE).rename(disk / "remove" / f"{LINE}:.deleting")
 
         files.before |= {"sync": delete, "sync_file_system": delete}
         with pytest.raises(QueueNotFound):
             await line.send_all(*THREE)
 
-        assert names_in(root / "new") == []
+        assert names_in(disk / "new") == []

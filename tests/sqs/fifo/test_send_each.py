@@ -171,16 +171,16 @@ async def test_a_queue_with_room_for_some_takes_some(root: Path) -> None:
         assert await line.drain() == ["0", "1", "2"]
 
 
-async def test_a_queue_that_is_deleted_meanwhile_gets_none_of_them(root: Path) -> None:
+async def test_a_queue_that_is_deleted_meanwhile_gets_none_of_them(disk: Path) -> None:
     files = WatchedFiles()
-    async with used(root, files) as line:
+    async with used(disk, files) as line:
 
         def delete(*_: object) -> None:
             files.before.clear()
-            (root / "queues" / LINE).rename(root / "remove" / f"{LINE}:.deleting")
+            (disk / "queues" / LINE).rename(disk / "remove" / f"{LINE}:.deleting")
 
         files.before |= {"sync": delete, "sync_file_system": delete}
         outcomes = await send(line, "1", "2", "3")
 
         assert {type(each) for each in outcomes} == {QueueNotFound}
-        assert names_in(root / "new") == []
+        assert names_in(disk / "new") == []
