@@ -21,8 +21,8 @@ def test_a_lease_that_is_made_shorter_is_renewed_in_time(hasty_orders: Queue) ->
     hasty_orders.publish("one")
 
     with receive_now(hasty_orders, 60) as message:
-        message.extend(0.5)
-        wait_for_renewals(message, 6)
+        message.extend(1)
+        wait_for_renewals(message, 4)
         assert hasty_orders.receive() is None
 
     assert counts(hasty_orders) == (0, 0, 0)

@@ -100,10 +100,10 @@ def test_a_handler_that_takes_longer_than_the_visibility_has_the_message_to_itse
         seen.append(message)
         go_on.wait(30)
 
-    running = work(hasty_orders, handle, concurrency=2, visibility=0.4)
+    running = work(hasty_orders, handle, concurrency=2, visibility=1.2)
     wait_until(lambda: seen)
     first = seen[0].visible_at
-    wait_until(lambda: (seen[0].visible_at - first).total_seconds() > 0.8)
+    wait_until(lambda: (seen[0].visible_at - first).total_seconds() > 1.2)
     go_on.set()
     running.stop()
 

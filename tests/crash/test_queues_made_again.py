@@ -19,8 +19,9 @@ from tests.crash.load import LoadAnswer, LoadClient, client_of, create_queue
 from tests.support.messages import names_in
 from tests.support.processes import Process, Server, start_mover
 
-MADE_AGAIN = 60
+FEWEST, MADE_AGAIN = 10, 60
 MOST_SECONDS = 8
+"""After that it is enough to have made it the fewest times."""
 VISIBILITY_SECONDS = 0.3
 
 
@@ -111,7 +112,7 @@ class RemakingLoad:
 
     async def delete_and_make(self, client: LoadClient, _: str) -> None:
         deadline = time.monotonic() + MOST_SECONDS
-        while len(self._log.made) < MADE_AGAIN and time.monotonic() < deadline:
+        while len(self._log.made) < (MADE_AGAIN if time.monotonic() < deadline else FEWEST):
             span, answer = await self._log.request(client.request("DELETE", "/orders"), 200, 404)
             if answer.status == 200:
                 self._log.deleted.append(span)
@@ -154,7 +155,6 @@ async def test_queue_deleted_and_made_again_under_load_never_sees_an_old_message
                 tasks.create_task(work(client, queue))
     await _receive_rest(servers[0], log)
 
-    assert len(log.made) > 10, log.statuses
     assert log.taken("orders") - log.bodies("orders"), "no message went with its queue"
     assert log.too_old() == []
     refused = {body for body, (_, status) in log.published.items() if status == 404}
@@ -166,12 +166,12 @@ async def test_queue_deleted_and_made_again_under_load_never_sees_an_old_message
 
 async def _receive_rest(server: Server, log: RemakingLog) -> None:
     """Everything that is left in both queues, leased messages too."""
-    deadline = time.monotonic() + 3 * VISIBILITY_SECONDS
+    # What a mover moves is seen in the folder that is looked at later.
+    folders = [server.root / each for each in ("delay", "queues/orders", "queues/other")]
     async with client_of(server) as client:
-        while time.monotonic() < deadline:
+        while any(names_in(folder) for folder in folders):
             for queue, received in log.received.items():
                 span, answer = await log.request(client.receive(queue), 200, 204, 404)
                 if answer.status == 200:
                     received.append((span, answer.body))
                     await log.request(client.remove(answer.message_id, queue), 202)
-                    deadline = time.monotonic() + 3 * VISIBILITY_SECONDS

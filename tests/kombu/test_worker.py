@@ -116,16 +116,22 @@ def counts(client: Client, queue: str = "celery") -> tuple[int, int, int]:
 
 
 def test_tasks_with_retries_survive_a_kill_of_the_worker(celery: CeleryRun, server: Server) -> None:
-    celery.run(f"for number in range({TASKS}): leave_a_file.delay(number)")
+    # Two in the middle keep both processes of the first worker until it is killed.
+    celery.run(
+        f"for number in range({TASKS}):\n"
+        f"    if number == {TASKS // 2}: block_until.delay('gate'); block_until.delay('gate')\n"
+        "    leave_a_file.delay(number)\n"
+    )
     first = celery.start_worker("-c", "2", "-E")
     celery.wait_for(TASKS // 5)
 
     celery.kill(first)
     assert len(celery.done()) < TASKS
+    (celery.effects / "gate.go").touch()
     celery.start_worker("-c", "2")
 
-    celery.wait_for(TASKS)
-    assert celery.done() == {str(number) for number in range(TASKS)}
+    celery.wait_for(TASKS + 3)
+    assert celery.done() == {*map(str, range(TASKS)), "gate", "gate.began", "gate.go"}
     with Client(server.url) as client:
         wait_until(lambda: counts(client) == (0, 0, 0), 30)
         assert not (server.root / "queues" / "celery.dead").exists()

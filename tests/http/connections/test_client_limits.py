@@ -121,15 +121,18 @@ def test_a_batch_that_stops_is_408(impatient_server: Server, impatient: Wire) ->
     assert files_of(impatient_server, queue) == []
 
 
-def test_a_slow_body_that_goes_on_is_taken(impatient: Wire) -> None:
-    queue = make_queue(impatient)
-    impatient.send(request_bytes("POST", f"/{queue}/messages", content_length="4"))
+def test_a_slow_body_that_goes_on_is_taken(
+    start_shared: Callable[..., Server], connect: Callable[[Server], Wire]
+) -> None:
+    wire = connect(start_shared("--body-timeout=1"))
+    queue = make_queue(wire)
+    wire.send(request_bytes("POST", f"/{queue}/messages", content_length="12"))
 
-    for _ in range(4):
-        wait_without_answer(0.1, impatient)
-        impatient.send(b"b")
+    for _ in range(12):
+        wait_without_answer(0.1, wire)
+        wire.send(b"b")
 
-    assert impatient.answer().status == 201
+    assert wire.answer().status == 201
 
 
 # Connections

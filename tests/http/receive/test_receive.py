@@ -196,7 +196,7 @@ def test_a_redelivered_message_comes_before_younger_ones(hasty: Wire) -> None:
     hasty.publish(queue, b"young")
     wait_until(lambda: hasty.count(queue) == (2, 0))
 
-    hasty.send(request_bytes("GET", f"/{queue}/messages") * 2)
+    hasty.send(request_bytes("GET", f"/{queue}/messages?visibility=60") * 2)
 
     assert [hasty.answer().body, hasty.answer().body] == [b"old", b"young"]
 
