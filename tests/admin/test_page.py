@@ -293,5 +293,5 @@ async def test_a_look_that_fails_by_a_defect_is_not_the_last_one(
             raise found
         return found
 
-    async with asyncio.timeout(10), aclosing(Live({}, take).events()) as events:
+    async with asyncio.timeout(20), aclosing(Live({}, take).events()) as events:
         assert (await anext(events)).startswith(b"event: whole")

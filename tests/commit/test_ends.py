@@ -48,7 +48,7 @@ async def test_what_comes_after_close_is_refused(spool: Spool, files: WatchedFil
         pass
 
     with pytest.raises(StoreUnavailable, match="the server stops"):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(20):
             await bench.committer.run(bench.put("1"))
 
 

@@ -40,7 +40,7 @@ async def test_a_barrier_may_land_before_the_thread_looks_for_more_to_do(
 
     monkeypatch.setattr(arrivals, "take", let_land_and_take)
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         assert await asyncio.gather(*bench.start("1", "2")) == ["1", "2"]
 
 
@@ -61,5 +61,5 @@ async def test_a_barrier_may_land_when_the_thread_has_found_more_to_do(
     monkeypatch.setattr(arrivals, "take", take_and_let_land)
     tasks += bench.start("3")
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         assert await asyncio.gather(*tasks) == ["1", "2", "3"]

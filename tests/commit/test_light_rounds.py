@@ -176,7 +176,7 @@ async def test_nothing_gathers_before_what_waits_for_the_thread(
     await be_fast(bench)
     gate, tasks = await take_off(bench)
     come_back = asyncio.create_task(bench.committer.run(with_worker()))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         while not bench.committer._thread._is_ready:
             await asyncio.sleep(0.001)
 

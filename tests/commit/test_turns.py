@@ -69,7 +69,7 @@ async def test_beside_others_it_looks_after_each_pause() -> None:
         assert taker.handed_over == []
         await asyncio.sleep(0)
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         while not taker.handed_over:
             await asyncio.sleep(0)
     assert taker.handed_over == [3]

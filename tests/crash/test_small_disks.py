@@ -224,7 +224,7 @@ class _Load:
 
     async def all_are_refused(self, clients: int) -> None:
         before = self.refused.copy()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(20):
             while any(self.refused[n] < before[n] + 3 for n in range(clients)):
                 await asyncio.sleep(0.01)
 
@@ -255,7 +255,7 @@ async def test_read_only_disk_refuses_all_and_service_returns(
     await running
 
     left = load.published - load.asked_to_remove
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         await _receive_all(server, left)
     wait_until(lambda: os.listdir(disk / "root" / "remove") == [])
     assert server.popen.poll() is None
@@ -264,7 +264,9 @@ async def test_read_only_disk_refuses_all_and_service_returns(
 def _remount(disk: Path, how: str) -> None:
     """It is busy while any file is open to be written."""
     command = ["mount", "-o", f"remount,{how}", str(disk)]
-    wait_until(lambda: subprocess.run(command, capture_output=True, check=False).returncode == 0)
+    wait_until(
+        lambda: subprocess.run(command, capture_output=True, check=False).returncode == 0, 60
+    )
 
 
 async def _receive_all(server: Server, left: set[str]) -> None:

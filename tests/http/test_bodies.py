@@ -163,7 +163,7 @@ async def test_few_bodies_are_read_behind_a_request_under_way(root: Path) -> Non
 
 
 async def wait_for(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         while not condition():
             await asyncio.sleep(0.01)
 

@@ -145,7 +145,7 @@ async def take_off(
 async def gather(bench: Bench, *names: str) -> list[asyncio.Task[str]]:
     """Let operations make their file calls while a barrier is in flight."""
     tasks = bench.start(*names)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         while not set(names) <= set(bench.names()):
             await asyncio.sleep(0.001)
     return tasks

@@ -94,7 +94,7 @@ class Gate:
 
     async def reached(self) -> None:
         """Return once a thread waits at the gate."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(20):
             while not self._reached.is_set():
                 await asyncio.sleep(0.001)
 

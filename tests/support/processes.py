@@ -24,12 +24,18 @@ IMPATIENT = "tests.support.impatient"
 _STDOUT_FD = 1
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 10.0) -> None:
-    """Wait for a condition; fails when it does not come."""
+def wait_until(condition: Callable[[], object], seconds: float = 20.0) -> None:
+    """Wait for a condition; fails when it does not come. Without `seconds` that is before a lease
+    of the usual length ends, and before a server lists again what events have told it.
+
+    It looks once more when the time is over: this process may have stood still meanwhile.
+    """
     deadline = time.monotonic() + seconds
+    is_last = False
     while not condition():
-        if time.monotonic() > deadline:
+        if is_last:
             raise AssertionError(f"did not happen within {seconds} s: {condition}")
+        is_last = time.monotonic() > deadline
         time.sleep(0.005)
 
 
@@ -53,11 +59,11 @@ class Process:
     def stop(self) -> int:
         """Send SIGTERM, as systemd does. Returns the exit code."""
         self.popen.terminate()
-        return self.popen.wait(15)
+        return self.popen.wait(30)
 
     def kill(self) -> None:
         self.popen.send_signal(signal.SIGKILL)
-        self.popen.wait(15)
+        self.popen.wait(30)
 
 
 class PreloadedProcess(Process):

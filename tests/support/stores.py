@@ -95,7 +95,7 @@ async def drain(store: Store, queue: QueueName = ORDERS) -> list[MessageId]:
 
 async def eventually(condition: Callable[[], Awaitable[object]]) -> None:
     """Wait for a condition; fails when it does not come."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         while not await condition():
             await asyncio.sleep(0.005)
 

@@ -36,7 +36,7 @@ async def waiters(store: Store, count: int) -> list[asyncio.Task[Received | None
 
 async def got(task: asyncio.Task[Received | None]) -> MessageId:
     """Return the id of the message that a request gets, long before the end of its wait."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         received = await task
     assert received is not None
     return received.message_id

@@ -24,7 +24,7 @@ SMALL_BODY_BYTES = 131_072
 PIECE_BYTES = 524_288
 """A body with more bytes than these is streamed in such pieces."""
 
-WAIT_TEST_SECONDS = 5
+WAIT_TEST_SECONDS = 20
 """Far less than anybody waits here: something woke the waiter, its time was not over."""
 
 MALFORMED_NAMES = [
@@ -68,7 +68,7 @@ class Wire:
     """One TCP connection to a server, kept alive over requests."""
 
     def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=10)
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=20)
         self.local_port: int = self.socket.getsockname()[1]
         # One for all answers: those that were pipelined may be in its buffer already.
         self._reader = self.socket.makefile("rb")

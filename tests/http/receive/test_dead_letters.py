@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.processes import Process, Server, start_mover, wait_until
-from tests.support.wire import Wire, make_queue, take
+from tests.support.wire import WAIT_TEST_SECONDS, Wire, make_queue, take
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +108,7 @@ def test_a_release_wakes_who_waits_for_dead_letters(
     for _ in range(3):
         take(strict, queue, message_id)
     waiter = connect(strict_server)
-    waiter.socket.settimeout(5)
+    waiter.socket.settimeout(WAIT_TEST_SECONDS)
     waiter.send(b"GET /%b.dead/messages?wait=60 HTTP/1.1\r\nHost: mq\r\n\r\n" % queue.encode())
 
     take(strict, queue, message_id, "&visibility=0")

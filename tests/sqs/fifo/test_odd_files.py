@@ -43,7 +43,7 @@ async def test_what_is_no_message_under_the_name_of_one_keeps_nobody_waiting(
             await line.send("2", "b")
             plant(root / "queues" / LINE / "-")
 
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(20):
             await line.send("3", "c")
             assert {*await line.bodies(10)} >= {"1", "3"}
 

@@ -155,7 +155,7 @@ async def test_a_request_that_cannot_be_answered_keeps_no_other(root: Path) -> N
 async def test_a_client_that_waits_gets_the_message_that_it_was_left(root: Path) -> None:
     async with store_on(root) as store:
         waiting = asyncio.create_task(store.receive(ORDERS, LONG_SECONDS, 60))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(20):
             while not store._receives.waiting.count(ORDERS):
                 await asyncio.sleep(0.001)
         published = [asyncio.ensure_future(publish(store, b"body")) for _ in range(2)]

@@ -39,7 +39,7 @@ async def test_a_message_that_a_move_passed_over_wakes_one_who_came_meanwhile(ro
         moving = asyncio.create_task(store.move(TO_DEAD, MANY))
         receiving = wait(store)
 
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(20):
             assert (await moving).taken == [message_id]
             received = await receiving
         assert received is not None
@@ -58,7 +58,7 @@ async def test_a_message_that_a_receive_could_not_open_wakes_one_who_came_meanwh
         failing = asyncio.create_task(store.receive(ORDERS, LONG_SECONDS))
         receiving = wait(store)
 
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(20):
             with pytest.raises(StoreUnavailable):
                 await failing
             received = await receiving

@@ -52,7 +52,7 @@ async def test_all_who_come_at_once_are_served_at_once_if_there_is_enough(
             for wait in (WAIT_SECONDS, 0.0, WAIT_SECONDS) * 10
         ]
 
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(20):
             received = await asyncio.gather(*receives)
         assert sorted(each.message_id for each in received if each is not None) == ids
 
@@ -104,7 +104,7 @@ async def test_a_wake_up_that_meets_one_who_has_just_left_goes_to_the_next(
         for each in news:
             store._receives.waiting.wake(*each)
 
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(20):
             received = await last
         assert received is not None
         assert received.message_id == message_id

@@ -44,7 +44,7 @@ async def test_who_has_a_message_passes_its_other_turn_on(root: Path, loops: int
             await asyncio.sleep(0)
         order = asyncio.create_task(publish(store, b"order"))
 
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(20):
             taken = [(await first)[0].message_id]
             if taken[0] == await order:
                 received = await second
@@ -102,7 +102,7 @@ async def test_a_missing_queue_wakes_those_alone_who_wait_for_it(root: Path) -> 
 
         for each in (cakes, both):
             with pytest.raises(QueueNotFound, match="cakes"):
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(20):
                     await each
         await parked(store, 1)
         assert not orders.done()

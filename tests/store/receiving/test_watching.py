@@ -42,7 +42,7 @@ async def test_who_waits_learns_of_the_end_of_a_pause_though_a_sync_failed_meanw
         files.before.clear()
         (disk / "queues/orders/.settings").unlink()
 
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(20):
             received = await task
         assert received is not None
         assert received.message_id == message_id
@@ -95,6 +95,6 @@ async def test_who_waits_for_a_paused_queue_learns_at_once_that_it_is_deleted(
 
         await (store if by == "this server" else other).delete_queue(ORDERS)
 
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(20):
             with pytest.raises(QueueNotFound):
                 await task
