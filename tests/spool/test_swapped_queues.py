@@ -18,6 +18,7 @@ import pytest
 from mq.ctl.ways.access import ShownMessage
 from mq.ctl.ways.by_root import RootAccess
 from mq.errors import MessageNotFound, QueueNotFound, StoreUnavailable
+from mq.lines.ndjson import Line
 from mq.names import MessageId, QueueName
 from tests.support.messages import write_message
 from tests.support.processes import Process, Server, start_mover, wait_until
@@ -174,7 +175,7 @@ def test_mqctl_on_the_root_stays_in_it(server: Server, attack: Attack, victim: P
                 message.body.close()
 
     calls: list[Callable[[], object]] = [
-        lambda: access.publish(queue, io.BytesIO(b"body"), None),
+        lambda: access.publish(queue, io.BytesIO(b"body"), Line(b"body")),
         lambda: look([access.receive(queue, 0.05)]),
         lambda: look(access.peek(queue, 5)),
         lambda: look([access.peek_at(queue, victims[0])]),

@@ -15,6 +15,7 @@ from mq.disk.files import Files
 from mq.errors import ClaimError, MQError
 from mq.fsck.check import Check, mend
 from mq.lifecycle import Actor, Folder
+from mq.lines.ndjson import Line
 from mq.names import MessageId, QueueName
 from mq.spool.root import visit_root
 from mq.spool.spark.claiming import Claim
@@ -132,11 +133,11 @@ def server(act: Callable[[RootAccess], object]) -> Callable[[Path], None]:
 
 
 def send(access: RootAccess) -> None:
-    access.publish(ORDERS, io.BytesIO(b"body"), None)
+    access.publish(ORDERS, io.BytesIO(b"body"), Line(b"body"))
 
 
 def send_delayed(access: RootAccess) -> None:
-    access.publish(ORDERS, io.BytesIO(b"body"), None, delay_seconds=LONG_SECONDS)
+    access.publish(ORDERS, io.BytesIO(b"body"), Line(b"body", delay_seconds=LONG_SECONDS))
 
 
 def send_batch(access: RootAccess) -> None:

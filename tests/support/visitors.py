@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 
 from mq.ctl.ways.by_root import RootAccess
+from mq.lines.ndjson import Line
 from mq.names import MessageId, QueueName
 
 ORDERS = QueueName("orders")
@@ -12,4 +13,4 @@ SMALL, LARGE = b"body", bytes(200_000)
 
 
 def send(access: RootAccess, body: bytes = SMALL) -> MessageId:
-    return access.publish(ORDERS, io.BytesIO(body), None)
+    return access.publish(ORDERS, io.BytesIO(body), Line(body))

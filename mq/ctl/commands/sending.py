@@ -93,7 +93,7 @@ def send(
         if is_batch:
             ids = _send_batch(access, queue, source, others)
         else:
-            ids = [_send_one(access, queue, source, model, others)]
+            ids = [access.publish(queue, Source(source), model, others)]
     _say_ids(flags, queue, ids)
 
 
@@ -104,21 +104,6 @@ def _source(body: str | None, file: BinaryIO | None) -> BinaryIO:
     if body is None and file is None and sys.stdin.isatty():
         click.echo("type what to send; Ctrl-D on a line of its own ends it", err=True)
     return io.BytesIO(os.fsencode(body)) if body is not None else file or sys.stdin.buffer
-
-
-def _send_one(
-    access: Access, queue: QueueName, source: BinaryIO, model: Line, also: Sequence[QueueName]
-) -> MessageId:
-    """Publish what the source has as one message, in all else like the model."""
-    return access.publish(
-        queue,
-        Source(source),
-        model.content_type,
-        model.message_id,
-        model.delay_seconds,
-        properties=model.properties,
-        also=also,
-    )
 
 
 def _send_batch(

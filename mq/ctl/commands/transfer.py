@@ -179,14 +179,7 @@ def require_queue(access: Access, queue: QueueName) -> None:
 def publish_line(access: Access, queue: QueueName, line: Line) -> MessageId:
     """Publish one line, and return its id. Raises MQError."""
     try:
-        return access.publish(
-            queue,
-            io.BytesIO(line.body),
-            line.content_type,
-            line.message_id,
-            line.delay_seconds,
-            properties=line.properties,
-        )
+        return access.publish(queue, io.BytesIO(line.body), line)
     except MQError as error:
         error.args = (f"cannot be published: {error}",)
         raise

@@ -12,7 +12,7 @@ from mq.errors import CommandFailed, ExitCode, MQError
 from mq.lifecycle import PurgeScope, State
 from mq.lines.ndjson import Line
 from mq.names import MessageId, QueueName
-from mq.properties import NO_PROPERTIES, Properties
+from mq.properties import Properties
 
 _EXIT_CODES: Mapping[type[MQError], ExitCode] = {
     errors.QueueNotFound: ExitCode.NOT_FOUND,
@@ -117,19 +117,10 @@ class Access(Protocol):
         """Change the settings that are named; an empty value takes one away."""
 
     def publish(
-        self,
-        queue: QueueName,
-        body: Readable,
-        content_type: str | None,
-        message_id: MessageId | None = None,
-        delay_seconds: float | None = None,
-        *,
-        properties: Properties = NO_PROPERTIES,
-        also: Sequence[QueueName] = (),
+        self, queue: QueueName, body: Readable, model: Line, also: Sequence[QueueName] = ()
     ) -> MessageId:
-        """Publish under the caller's id or a new one, to all of these queues or none. The message
-        is hidden for that long; None leaves that to each queue. Returns the id, even if the same
-        message was published under it before."""
+        """Publish a message with that body, and like the model in all else, to all of these queues
+        or none. Returns its id, even if it was published under that before."""
 
     def publish_batch(
         self, queue: QueueName, lines: bytes, also: Sequence[QueueName] = ()

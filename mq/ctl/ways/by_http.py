@@ -25,7 +25,6 @@ from mq.errors import CommandFailed, InvalidName
 from mq.lifecycle import PurgeScope, State
 from mq.lines.ndjson import MEDIA_TYPE, Line
 from mq.names import MessageId, QueueName, parse_message_id
-from mq.properties import NO_PROPERTIES, Properties
 
 T = TypeVar("T")
 
@@ -104,25 +103,17 @@ class HttpAccess:
         return self._run(operations.purge(self._session.context, queue, scope.value))
 
     def publish(
-        self,
-        queue: QueueName,
-        body: Readable,
-        content_type: str | None,
-        message_id: MessageId | None = None,
-        delay_seconds: float | None = None,
-        *,
-        properties: Properties = NO_PROPERTIES,
-        also: Sequence[QueueName] = (),
+        self, queue: QueueName, body: Readable, model: Line, also: Sequence[QueueName] = ()
     ) -> MessageId:
         first = body.read(SMALL_BODY_BYTES + 1)
-        given = {"Content-Type": content_type, "X-Message-Id": message_id}
+        given = {"Content-Type": model.content_type, "X-Message-Id": model.message_id}
         headers = {name: value for name, value in given.items() if value is not None}
-        headers |= properties
-        target = operations.publish_target([queue, *also], query(delay=delay_seconds))
+        headers |= model.properties
+        target = operations.publish_target([queue, *also], query(delay=model.delay_seconds))
         is_small = len(first) <= SMALL_BODY_BYTES
         request = Request(
             "POST", target, first if is_small else b"", headers,
-            is_repeatable=message_id is not None,
+            is_repeatable=model.message_id is not None,
         )  # fmt: skip
         with self._opened(request, None if is_small else _chunks(first, body)) as exchange:
             return MessageId(header_of(exchange.whole(), "X-Message-Id"))

@@ -23,9 +23,6 @@ from mq.errors import BodyTooLarge
 from mq.lifecycle import Actor, Folder, PurgeScope, State
 from mq.lines.ndjson import Line
 from mq.names import MessageId, QueueName
-from mq.properties import NO_PROPERTIES, Properties
-from mq.spool.message.held import NO_FD
-from mq.spool.message.trailer import pack_trailer
 from mq.spool.network_files import files_for
 from mq.spool.queue.queue_settings import NO_CHANGES
 from mq.spool.queue.queues import finish_deletion
@@ -115,31 +112,21 @@ class RootAccess:
         return self._runner.run(purge(self._runner.work, queue, scope))
 
     def publish(
-        self,
-        queue: QueueName,
-        body: Readable,
-        content_type: str | None,
-        message_id: MessageId | None = None,
-        delay_seconds: float | None = None,
-        *,
-        properties: Properties = NO_PROPERTIES,
-        also: Sequence[QueueName] = (),
+        self, queue: QueueName, body: Readable, model: Line, also: Sequence[QueueName] = ()
     ) -> MessageId:
-        trailer = pack_trailer(properties)
-        work, delay_ns = self._runner.work, _ns(delay_seconds)
-        self._runner.run(check_publish_under(work, queue, (message_id,)))
+        work = self._runner.work
+        self._runner.run(check_publish_under(work, queue, (model.message_id,)))
         first = body.read(SMALL_BODY_BYTES + 1)
+        draft = draft_of(model._replace(body=first))
         if len(first) <= SMALL_BODY_BYTES:
-            crc32, own = zlib.crc32(first), message_id
-            draft = Draft(len(first), crc32, content_type, first, NO_FD, own, delay_ns, trailer)
             return self._publish(queue, draft, also)
         with _disk_errors():
             fd = self._files.open_unnamed(self._spool.fd(Folder.NEW), self._spool.file_mode)
         try:
             with _disk_errors():
-                draft = self._upload(fd, first, body, content_type, trailer)
-            draft = replace(draft, message_id=message_id, delay_ns=delay_ns)
-            return self._publish(queue, draft, also)
+                length, crc32 = self._upload(fd, first, body, draft.trailer)
+            whole = replace(draft, length=length, crc32=crc32, body=None, fd=fd)
+            return self._publish(queue, whole, also)
         finally:
             self._files.close(fd)
 
@@ -253,10 +240,9 @@ class RootAccess:
         with _disk_errors():
             return find_message(self._spool, queue, message_id)
 
-    def _upload(
-        self, fd: int, first: bytes, rest: Readable, content_type: str | None, trailer: bytes
-    ) -> Draft:
-        """Write and sync a large body and its trailer. Raises BodyTooLarge."""
+    def _upload(self, fd: int, first: bytes, rest: Readable, trailer: bytes) -> tuple[int, int]:
+        """Write and sync a large body and its trailer. Returns the length of the body and its
+        CRC-32. Raises BodyTooLarge."""
         length = crc32 = 0
         chunk = first
         while chunk:
@@ -268,7 +254,7 @@ class RootAccess:
             chunk = rest.read(CHUNK_BYTES)
         self._files.write(fd, trailer)
         self._files.sync(fd)
-        return Draft(length, crc32, content_type, None, fd, trailer=trailer)
+        return length, crc32
 
 
 def _ns(seconds: float | None) -> int | None:

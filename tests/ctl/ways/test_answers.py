@@ -14,6 +14,7 @@ import pytest
 from mq.ctl.ways.by_http import HttpAccess
 from mq.ctl.ways.connect import ClientCredentials
 from mq.errors import CommandFailed, ExitCode
+from mq.lines.ndjson import Line
 from mq.names import MessageId, QueueName
 
 ORDERS = QueueName("orders")
@@ -35,7 +36,7 @@ CALLS: dict[str, tuple[Callable[[HttpAccess], object], bytes]] = {
     "create": (lambda access: access.create_queue(ORDERS), answer("201 Created")),
     "info": (lambda access: access.describe_queue(ORDERS), answer("200 OK", "", COUNTS)),
     "send": (
-        lambda access: access.publish(ORDERS, io.BytesIO(b"body"), None),
+        lambda access: access.publish(ORDERS, io.BytesIO(b"body"), Line(b"body")),
         answer("201 Created", f"X-Message-Id: {ID}\r\n"),
     ),
     "send --batch": (
@@ -133,7 +134,7 @@ def test_a_message_that_breaks_off_is_not_published_anew(teller: Teller) -> None
         closing(HttpAccess(other.url, ClientCredentials())) as sender,
         pytest.raises(CommandFailed, match="ended after"),
     ):
-        sender.publish(ORDERS, receive(access), None)
+        sender.publish(ORDERS, receive(access), Line(b""))
 
     other.close()
     head, _, body = other.heard.partition(b"\r\n\r\n")

@@ -13,6 +13,7 @@ from mq.client.blocking import connections
 from mq.ctl.ways.by_http import HttpAccess
 from mq.ctl.ways.connect import ClientCredentials
 from mq.errors import CommandFailed, ExitCode
+from mq.lines.ndjson import Line
 from mq.names import MessageId, QueueName
 from tests.support.breaking import Breaking
 from tests.support.descriptors import open_descriptors
@@ -70,7 +71,7 @@ _PUBLISHED = b"HTTP/1.1 201 Created\r\nX-Message-Id: a\r\nContent-Length: 0\r\n\
 
 
 def _publish(access: HttpAccess, message_id: MessageId | None = None) -> None:
-    access.publish(ORDERS, io.BytesIO(b"one"), None, message_id)
+    access.publish(ORDERS, io.BytesIO(b"one"), Line(b"one", message_id))
 
 
 def _publish_batch(access: HttpAccess) -> None:
