@@ -270,17 +270,18 @@ class Mover:
             if (why := lives_on(held, rule, queue)) is not None:
                 self._report_living(held.name, why)
             return None
-        dead = rule.queue_after(held.receive_count)
-        self._missing.update(filter(None, (parsed[0], dead)))
+        dead = rule.queues_after(held.receive_count)
+        self._missing.update((parsed[0], *dead))
         self._report(held.name, self._why_left(parsed[0], dead))
         return time.time_ns() + self._rescan_ns
 
-    def _why_left(self, queue: QueueName, dead: QueueName | None) -> str:
+    def _why_left(self, queue: QueueName, dead: tuple[QueueName, ...]) -> str:
         place = self._config.destination
-        if dead is not None and has_queue(self._files, self._destination, queue):
+        if dead and has_queue(self._files, self._destination, queue):
+            graves = " or ".join(f"{place}/{each}" for each in dead)
             return (
-                f"it was received too often, and {place}/{dead} is not a folder, or another "
-                "user's: move away what is there, or chown it"
+                f"it was received too often, and {graves} is not a folder, or another user's: "
+                "move away what is there, or chown it"
             )
         return f"there is no folder for it in {place}"
 

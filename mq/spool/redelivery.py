@@ -4,14 +4,14 @@ The mover and the server do it."""
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 import structlog
 
 from mq.disk.files import Files
 from mq.lifecycle import Folder
-from mq.names import QueueName, file_name, parse_file_name
+from mq.names import MessageId, QueueName, file_name, parse_file_name
 from mq.spool.finder import is_taken
 from mq.spool.locks import lock_names_in
 from mq.spool.message.burial import bury
@@ -40,9 +40,10 @@ def redeliver(
     """Move a message `QUEUE:ID` of `source` to its queue or to the dead letters, and return which
     queue it is in now.
 
-    A message that was received as often as `rule` says goes to the queue that the rule names, which
-    is made if it is missing, and says from then on where it came from. If that queue has another
-    message of its id, it goes back to its own queue, and dies after a later receive.
+    A message that was received as often as `rule` says goes to the first queue of the rule that has
+    no other message of its id. That queue is made if it is missing, and the message says from then
+    on where it came from. If all have one, it goes back to its own queue, and dies after a later
+    receive.
 
     Returns None if the message stays where it is: it is gone, or its queue is. Raises
     FileExistsError if the queue has another file of that name; nothing is replaced. Raises
@@ -53,18 +54,10 @@ def redeliver(
     parsed = parse_file_name(held.name)
     assert parsed is not None
     queue, message_id = parsed
-    dead = rule.queue_after(held.receive_count)
+    dead = rule.queues_after(held.receive_count)
     with ExitStack() as undo:
-        if dead is not None and has_queue(moves.files, queues.fd, queue):
-            if make_queue(moves.files, queues.fd, dead) is Made.BEING_DELETED:
-                raise _being_deleted(dead)
-            # Until the rename no other message of that id comes to either queue: not even to its
-            # own, if that is deleted and made again meanwhile.
-            names = [file_name(each, message_id) for each in (queue, dead)]
-            undo.enter_context(_locked_ids(moves.files, queues.fd, names))
-            if not is_taken(moves.files, queues.fd, dead, message_id, held.status.st_ino):
-                bury(moves.files, held.fd, queue)
-                queue = dead
+        if dead and has_queue(moves.files, queues.fd, queue):
+            queue = undo.enter_context(_locked_grave(moves.files, queues.fd, held, parsed, dead))
         try:
             opened = undo.enter_context(queues.shared(queue))
             if moves.files.status_of(source.fd, held.name).st_ino != held.status.st_ino:
@@ -73,10 +66,35 @@ def redeliver(
         except NotADirectoryError:
             return None
         except FileNotFoundError:
-            if queue == dead and not has_queue(moves.files, queues.fd, dead):
-                raise _being_deleted(dead) from None
+            if queue in dead and not has_queue(moves.files, queues.fd, queue):
+                raise _being_deleted(queue) from None
             return None
     return queue
+
+
+@contextmanager
+def _locked_grave(
+    files: Files,
+    queues_fd: int,
+    held: Held,
+    names: tuple[QueueName, MessageId],
+    dead: Iterable[QueueName],
+) -> Iterator[QueueName]:
+    """Bury a message for the first queue of `dead` that has no other one of its id, and yield that
+    queue; its own if all have one."""
+    queue, message_id = names
+    for each in dead:
+        if make_queue(files, queues_fd, each) is Made.BEING_DELETED:
+            raise _being_deleted(each)
+        # Until the rename no other message of that id comes to either queue: not even to its own,
+        # if that is deleted and made again meanwhile.
+        both = [file_name(either, message_id) for either in (queue, each)]
+        with _locked_ids(files, queues_fd, both):
+            if not is_taken(files, queues_fd, each, message_id, held.status.st_ino):
+                bury(files, held.fd, queue)
+                yield each
+                return
+    yield queue
 
 
 def _being_deleted(dead: QueueName) -> DeadQueueBeingDeleted:
@@ -109,10 +127,11 @@ def comes_back(seal: Seal | None) -> bool:
 
 def lives_on(held: Held, rule: DeadLetterRule, went: QueueName | None) -> str | None:
     """Return why a message that was received too often was redelivered all the same, or None."""
-    dead = rule.queue_after(held.receive_count)
-    if dead is None or went in (None, dead):
+    dead = rule.queues_after(held.receive_count)
+    if not dead or went is None or went in dead:
         return None
-    return f"queue {dead} has another message of that id; remove one of the two"
+    which = " and in queue ".join(dead)
+    return f"another message of that id is in queue {which}; remove one of them"
 
 
 def report_living(name: str, why: str) -> None:

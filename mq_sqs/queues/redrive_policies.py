@@ -73,7 +73,7 @@ def wrong_redrive(text: str, why: str) -> SQSError:
 
 def dead_letters_of(queue: QueueName, settings: QueueSettings) -> DeadLetters | None:
     max_receives, dead = settings.dead_letter_rule(queue, 0)
-    return None if dead is None or not max_receives else DeadLetters(dead, max_receives)
+    return DeadLetters(dead[0], max_receives) if dead and max_receives else None
 
 
 def dead_letter_sources_in(spool: Spool, dead: QueueName) -> list[QueueName]:

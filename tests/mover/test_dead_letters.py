@@ -35,9 +35,29 @@ def test_a_message_that_cannot_die_is_redelivered_and_reported_once(
             (orders / "1").unlink()
 
     assert [(each["name"], each["why"]) for each in logs] == [
-        ("orders:1", "queue orders.dead has another message of that id; remove one of the two")
+        ("orders:1", "another message of that id is in queue orders.dead; remove one of them")
     ]
     assert (mover.counts.redelivered, mover.counts.dead_lettered) == (2, 0)
+
+
+def test_a_message_that_none_of_its_dead_letter_queues_takes_names_them(
+    root: Path, spool: Spool, orders: Path
+) -> None:
+    delay = root / "delay"
+    (orders / ".settings").write_text("dead-letters=graves\nmax-receives=3\n")
+    for name in ("graves:1", "orders.dead:1"):
+        write_message(delay / name, b"other", due_in_seconds=1000)
+    write_message(delay / "orders:1", seal=seal_of(b"body", count=3), due_in_seconds=-1)
+
+    config = MoverConfig(delay, root / "queues")
+
+    with closing(Mover(config, Files())) as mover, capture_logs() as logs:
+        mover.scan()
+
+    assert names_in(orders) == ["1"]
+    assert [each["why"] for each in logs] == [
+        "another message of that id is in queue graves and in queue orders.dead; remove one of them"
+    ]
 
 
 def test_what_is_in_the_place_of_the_dead_letter_queue_is_named(

@@ -241,6 +241,25 @@ def test_dead_letters_go_to_the_queue_that_the_settings_name(spool: Spool, name:
     assert _queues(spool) == sorted(["orders", name])
 
 
+def test_a_dead_letter_whose_id_is_taken_there_goes_to_the_dead_queue_of_its_own(
+    spool: Spool,
+) -> None:
+    """Copies have one id, and their readers may share a queue for dead letters."""
+    settings = QueueSettings(max_receives=3, dead_letters=QueueName("graves"))
+    (spool.root / "queues" / "graves").mkdir()
+    first = write_message(spool.root / "queues" / "graves" / "1", b"other")
+    _leased(spool, count=3)
+
+    assert _redeliver(spool, settings=settings)
+    assert _queues(spool) == ["graves", "orders", "orders.dead"]
+    assert (_queue(spool, "orders"), _queue(spool, "orders.dead")) == ([], ["1"])
+    assert first.read_bytes() == b"other"
+
+    _leased(spool, count=3)
+    assert _redeliver(spool, settings=settings)
+    assert (_queue(spool, "orders"), _queue(spool, "orders.dead")) == (["1"], ["1"])
+
+
 def test_a_limit_of_the_settings_wins_over_that_of_the_flags(spool: Spool) -> None:
     _leased(spool, count=3)
     assert _redeliver(spool, max_receives=3, settings=QueueSettings(max_receives=4))

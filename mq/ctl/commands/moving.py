@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -79,7 +79,7 @@ def move(
     if source == target:
         raise click.UsageError(f"messages of queue {source} are in it already; name another queue")
     with opened(flags) as access:
-        moved, taken = _move(access, _Way(source, target, reason, lease), limit, ids)
+        moved, taken = _move(access, [_Way(source, target, reason, lease)], limit, ids)
     _say_what_stays(moved, taken, target)
     document = {"source": source, "target": target, "moved": moved}
     display.say(flags.as_json, document, f"moved {messages_text(moved)}")
@@ -105,7 +105,7 @@ def redrive(
 ) -> None:
     """Move the dead letters of QUEUE back to it.
 
-    They are in QUEUE.dead, or in the queue that its setting dead-letters names: of that one only
+    They are in QUEUE.dead, and in the queue that its setting dead-letters names: of that one only
     those that died in QUEUE are moved. Each keeps its id, its properties and its place in the
     order; its count begins at 0.
     """
@@ -115,25 +115,30 @@ def redrive(
     if dead is None:
         raise click.UsageError(f"name the queue itself: {queue.removesuffix(DEAD_SUFFIX)}")
     with opened(flags) as access:
-        source = QueueName(access.settings(queue).get("dead-letters", dead))
-        _require_dead_letters(access, queue, source)
-        way = _Way(source, target or queue, died_in=None if source == dead else queue)
-        moved, taken = _move(access, way, limit, ids)
+        named = QueueName(access.settings(queue).get("dead-letters", dead))
+        ways = [
+            _Way(source, target or queue, died_in=None if source == dead else queue)
+            for source in dict.fromkeys((dead, named))
+            if _may_be_there(access, source)
+        ]
+        if not ways:
+            text = f"queue {queue} has no dead letters: there is no queue {named}"
+            raise CommandFailed(ExitCode.NOT_FOUND, text)
+        moved, taken = _move(access, ways, limit, ids)
     _say_what_stays(moved, taken, target or queue)
     display.say(flags.as_json, {"queue": queue, "redriven": moved}, f"moved {messages_text(moved)}")
     if not moved:
         context.exit(ExitCode.EMPTY)
 
 
-def _require_dead_letters(access: Access, queue: QueueName, source: QueueName) -> None:
-    """Raise CommandFailed if nothing of the queue has died yet: then there is no queue `source`. A
-    token that may move need not be one that may count."""
+def _may_be_there(access: Access, source: QueueName) -> bool:
+    """Return False if there is no such queue: nothing has died yet that would be in it. A token
+    that may move need not be one that may count."""
     try:
         access.describe_queue(source)
     except MQError as error:
-        if exit_code_of(error) is ExitCode.NOT_FOUND:
-            text = f"queue {queue} has no dead letters: there is no queue {source}"
-            raise CommandFailed(ExitCode.NOT_FOUND, text) from None
+        return exit_code_of(error) is not ExitCode.NOT_FOUND
+    return True
 
 
 def _refuse_both(limit: int | None, ids: tuple[MessageId, ...]) -> None:
@@ -142,18 +147,22 @@ def _refuse_both(limit: int | None, ids: tuple[MessageId, ...]) -> None:
 
 
 def _move(
-    access: Access, way: _Way, limit: int | None, ids: tuple[MessageId, ...]
+    access: Access, ways: Sequence[_Way], limit: int | None, ids: tuple[MessageId, ...]
 ) -> tuple[int, list[str]]:
-    """Move messages. Returns how many were moved, and which stay because their ids are taken. If it
-    is cut short, stderr says how many were moved by then."""
+    """Move messages, the first way first. Returns how many were moved, and which stay because
+    their ids are taken. If it is cut short, stderr says how many were moved by then."""
     bar = ProgressBar("moving", len(ids) if ids else limit)
     try:
         with bar:
             if ids:
-                _move_by_id(access, way, ids, bar)
+                _move_by_id(access, ways, ids, bar)
                 return bar.done, []
-            move_all = _move_ready if way.died_in is None else _move_dead
-            taken = move_all(access, way, limit, bar)
+            taken = []
+            for way in ways:
+                left = None if limit is None else limit - bar.done
+                if left != 0:
+                    move_all = _move_ready if way.died_in is None else _move_dead
+                    taken += move_all(access, way, left, bar)
             return bar.done, taken
     except KeyboardInterrupt:
         moved = messages_text(bar.done)
@@ -165,10 +174,17 @@ def _move(
         raise
 
 
-def _move_by_id(access: Access, way: _Way, ids: tuple[MessageId, ...], bar: ProgressBar) -> None:
-    source, target, reason, lease, _ = way
+def _move_by_id(
+    access: Access, ways: Sequence[_Way], ids: tuple[MessageId, ...], bar: ProgressBar
+) -> None:
     for number, message_id in enumerate(ids, 1):
-        access.move_by_id(source, target, message_id, reason=reason, lease=lease)
+        for source, target, reason, lease, _ in ways:
+            try:
+                access.move_by_id(source, target, message_id, reason=reason, lease=lease)
+                break
+            except MQError as error:
+                if source == ways[-1].source or _kind_of(error) != _GONE:
+                    raise
         bar.tell(number)
 
 
@@ -177,10 +193,10 @@ def _move_ready(access: Access, way: _Way, limit: int | None, bar: ProgressBar) 
     source, target, reason, *_ = way
     # Even of an empty queue one is asked for, so that a missing target is reported.
     left = max(1, access.describe_queue(source).ready) if limit is None else limit
-    bar.total = left
+    bar.total = end = bar.done + left
     some, taken = 1, dict[str, None]()
-    while some and bar.done < left:
-        some, stay = access.move(source, target, min(left - bar.done, MAX_MOVES), reason)
+    while some and bar.done < end:
+        some, stay = access.move(source, target, min(end - bar.done, MAX_MOVES), reason)
         bar.tell(bar.done + some)
         taken |= dict.fromkeys(stay)
     return list(taken)
@@ -193,7 +209,7 @@ def _move_dead(access: Access, way: _Way, limit: int | None, bar: ProgressBar) -
     found = access.peek(source, access.describe_queue(source).ready)
     # All are found first: one with an own id that has left the queue says no more where it was.
     ids = list(islice(_ids_of_dead(found, way.died_in), limit))
-    bar.total = len(ids)
+    bar.total = bar.done + len(ids)
     for message_id in ids:
         try:
             access.move_by_id(source, way.target, message_id, reason=None, lease=None)

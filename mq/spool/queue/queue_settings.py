@@ -34,18 +34,18 @@ _SHORTEST_SECONDS = 1e-9
 
 
 class DeadLetterRule(NamedTuple):
-    """When a message is a dead letter: after this many receives, 0 for never; and the queue that it
-    goes to."""
+    """When a message is a dead letter: after this many receives, 0 for never; and the queues that
+    it may go to, the first that has no other message of its id."""
 
     max_receives: int
-    queue: QueueName | None
+    queues: tuple[QueueName, ...]
 
-    def queue_after(self, receive_count: int) -> QueueName | None:
-        """Return the queue for a message that was received so often, or None if it lives on."""
-        return self.queue if 0 < self.max_receives <= receive_count else None
+    def queues_after(self, receive_count: int) -> tuple[QueueName, ...]:
+        """Return the queues for a message that was received so often; none if it lives on."""
+        return self.queues if 0 < self.max_receives <= receive_count else ()
 
 
-NO_DEAD_LETTERS = DeadLetterRule(0, None)
+NO_DEAD_LETTERS = DeadLetterRule(0, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,11 @@ class QueueSettings:
         if is_fifo(queue) and self.dead_letters is None:
             return NO_DEAD_LETTERS
         limit = max_receives if self.max_receives is None else self.max_receives
-        dead = dead_letter_queue(queue)
-        return DeadLetterRule(limit, dead and (self.dead_letters or dead))
+        own = dead_letter_queue(queue)
+        if own is None:
+            return NO_DEAD_LETTERS
+        named = self.dead_letters or own
+        return DeadLetterRule(limit, (named,) if named == own or is_fifo(queue) else (named, own))
 
     def document(self) -> dict[str, float | int | str | bool]:
         """Return the settings that the queue has, by name, as JSON shows them."""

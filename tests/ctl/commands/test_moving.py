@@ -14,7 +14,7 @@ from mq.errors import ExitCode
 from tests.support.messages import names_in, pass_a_tick
 from tests.support.mqctl import Ctl, assert_refused
 from tests.support.processes import Server, wait_until
-from tests.support.wire import Wire
+from tests.support.wire import Wire, take
 
 UNKNOWN = "00c0ffee00c0ffee"
 LARGE = os.urandom(600_000)
@@ -107,6 +107,24 @@ def test_redrive_out_of_a_queue_of_several_moves_only_what_died_here(
     assert in_queue(server, dead) == sorted([died[queue][0], *died[other], plain])
     assert_refused(ctl("redrive", queue), ExitCode.REFUSED, died[queue][0])
     assert ctl.ok("redrive", queue, "--to", other, "--id", plain).out == b"moved 1 message\n"
+
+
+@pytest.mark.parametrize("more", [[], ["--max", "5"], ["--id", "job-1"]])
+def test_redrive_brings_back_what_found_its_id_taken(
+    server: Server, ctl: Ctl, wire: Wire, queue: str, more: list[str]
+) -> None:
+    """The second copy died in `.dead` of its queue, because the first is where both were to go."""
+    other, dead = f"{queue}-other", f"{queue}-failed"
+    for each in (queue, other):
+        wire.request("PUT", f"/{each}?max-receives=1&dead-letters={dead}")
+        wire.publish(each, each.encode(), x_message_id="job-1")
+        wire.receive(each)
+        assert take(wire, each, "job-1", "&visibility=0").status == 204
+
+    assert ctl.ok("redrive", other, *more).out == b"moved 1 message\n"
+
+    assert wire.receive(other).body == other.encode()
+    assert in_queue(server, dead) == ["job-1"]
 
 
 def test_redrive_passes_over_a_name_that_the_queue_has(
