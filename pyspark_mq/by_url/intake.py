@@ -142,22 +142,24 @@ class Intake:
             allowance.taken(self._remove(queue, self._stage_durably(queue, messages)))
         return len(messages)
 
-    def _stage_durably(self, queue: QueueName, messages: Iterable[Message]) -> dict[str, str]:
-        """Stage messages as `stage` does, and sync them. If that fails, this raises OSError, and
-        none of them stays: the next sync would succeed without what could not be written."""
+    def _stage_durably(self, queue: QueueName, messages: list[Message]) -> dict[str, str]:
+        """Stage messages as `stage` does, and sync them, even if one could not be written. If the
+        sync fails, this raises OSError, and none of them stays: the next one would succeed without
+        what could not be written."""
         files = self._spool.files
         # An error is reported once to a descriptor, and other threads sync too.
         fd = files.open_folder(self._spool.fd(Folder.DELAY), ".")
         try:
-            leases = self.stage(queue, messages)
+            return self.stage(queue, messages)
+        finally:
             try:
                 files.sync_file_system(fd)
             except OSError:
-                self.decide(queue, leases, leases.keys())
+                fetched = {each.id: each.lease for each in messages}
+                self.decide(queue, fetched, fetched.keys())
                 raise
-            return leases
-        finally:
-            files.close(fd)
+            finally:
+                files.close(fd)
 
     def stage(self, queue: QueueName, messages: Iterable[Message]) -> dict[str, str]:
         """Write messages into `delay`, not durably by itself. Returns the lease of each. One is

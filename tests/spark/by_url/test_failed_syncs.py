@@ -14,7 +14,7 @@ import pytest
 from mq.client.by_id import release_now
 from mq.disk.files import Files
 from pyspark_mq.by_url.intake import LANES, Intake
-from tests.support.faults import WatchedFiles
+from tests.support.faults import WatchedFiles, raising
 from tests.support.url_site import UrlSite
 
 StartIntake = Callable[..., Intake]
@@ -41,6 +41,27 @@ def test_what_could_not_be_synced_comes_again_from_the_server(
     assert site.orders.counts().leased == 3
     release_all(site)
     assert start_intake().fetch(None, None) == 3
+    assert site.staged("in", "queues") == sorted(f"orders/{each}" for each in ids)
+
+
+def test_what_lies_beside_a_message_that_cannot_be_written_is_synced_too(
+    site: UrlSite, start_intake: StartIntake
+) -> None:
+    """Otherwise the next sync succeeds without it, and it is removed at the server."""
+    ids = site.publish(3)
+    files = WatchedFiles()
+    intake = start_intake(files)
+    files.fail("sync_file_system")
+    writes = itertools.count(1)
+    files.before["write"] = lambda *_: raising(errno.ENOSPC)() if next(writes) == 2 else None
+
+    with pytest.raises(OSError, match="Input/output error"):
+        intake.fetch(None, None)
+
+    assert site.staged("in", "delay") == site.staged("in", "queues") == []
+    assert site.orders.counts().leased == 3
+    release_all(site)
+    assert intake.fetch(None, None) == 3
     assert site.staged("in", "queues") == sorted(f"orders/{each}" for each in ids)
 
 
