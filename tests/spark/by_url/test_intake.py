@@ -18,6 +18,8 @@ from mq.names import MessageId
 from mq.spool.message.seal import TYPE_ATTRIBUTE
 from mq.spool.spool import Spool
 from pyspark_mq.by_url.intake import Intake
+from pyspark_mq.options.options import STREAM_READ, parse_options
+from pyspark_mq.reading.driver import Driver
 from tests.support.faults import WatchedFiles
 from tests.support.messages import read_seal
 from tests.support.url_site import UrlSite
@@ -245,3 +247,18 @@ def test_servers_that_do_not_answer_raise_after_the_time_for_retries(
 
     with pytest.raises(NoAnswer, match="does not answer"):
         intake.fetch(None, None)
+
+
+def test_what_spark_is_done_with_leaves_the_staging(site: UrlSite) -> None:
+    """No reaper works there."""
+    [message_id] = site.publish(1)
+    driver = Driver(parse_options(site.options | {"group": "lake"}, STREAM_READ))
+    driver.begin()
+    driver.fence()
+    assert driver.next_batch(0, None, None) == 1
+    assert len(list(site.staging.rglob(f"*{message_id}"))) == 1
+
+    driver.finish(1)
+
+    assert list(site.staging.rglob(f"*{message_id}")) == []
+    driver.close()

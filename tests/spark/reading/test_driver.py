@@ -83,7 +83,8 @@ def test_a_message_that_spark_cannot_hold_is_looked_at_once(
 def test_every_message_is_read_whatever_the_limit(
     lone_root: Root, start_driver: Callable[..., Driver]
 ) -> None:
-    lone_root.put("orders", b"a" * 5, b"b" * 3, b"c" * 9, b"d")
+    """One that does not fit begins the next batch: none behind it is read before."""
+    lone_root.put("orders", b"a" * 5, b"b" * 2, b"c" * 9, b"d")
     driver = start_driver(numPartitions="1")
 
     assert [driver.next_batch(batch, None, 8) for batch in range(4)] == [1, 2, 3, 3]
