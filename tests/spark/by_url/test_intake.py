@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -249,16 +249,32 @@ def test_servers_that_do_not_answer_raise_after_the_time_for_retries(
         intake.fetch(None, None)
 
 
-def test_what_spark_is_done_with_leaves_the_staging(site: UrlSite) -> None:
+@pytest.fixture
+def driver(site: UrlSite) -> Iterator[Driver]:
+    """It works with an intake of its own."""
+    started = Driver(parse_options(site.options | {"group": "lake"}, STREAM_READ))
+    started.begin()
+    started.fence()
+    yield started
+    started.close()
+
+
+def test_what_spark_is_done_with_leaves_the_staging(site: UrlSite, driver: Driver) -> None:
     """No reaper works there."""
     [message_id] = site.publish(1)
-    driver = Driver(parse_options(site.options | {"group": "lake"}, STREAM_READ))
-    driver.begin()
-    driver.fence()
     assert driver.next_batch(0, None, None) == 1
     assert len(list(site.staging.rglob(f"*{message_id}"))) == 1
 
     driver.finish(1)
 
     assert list(site.staging.rglob(f"*{message_id}")) == []
-    driver.close()
+
+
+def test_available_now_reads_what_was_there_at_its_start(site: UrlSite, driver: Driver) -> None:
+    site.publish(2)
+    driver.freeze()
+    site.orders.publish("later")
+
+    assert [driver.next_batch(batch, 1, None) for batch in range(3)] == [1, 2, 2]
+
+    assert site.bodies() == [b"later"]
