@@ -19,7 +19,7 @@ from tests.support.messages import names_in
 from tests.support.processes import Process, Server, wait_until
 from tests.support.scraping import Scrape, scrape
 from tests.support.sources import read_table
-from tests.support.wire import Wire
+from tests.support.wire import Wire, let_lease_end
 
 StartServer = Callable[..., Server]
 StartProcess = Callable[..., tuple[Process, int]]
@@ -38,7 +38,7 @@ def start_process(tmp_path: Path, processes: list[Process]) -> StartProcess:
         process = Process(module, *flags, "--metrics-port=0", log=tmp_path / f"{module}.log")
         processes.append(process)
         port = re.compile(r"event=metrics url=http://127\.0\.0\.1:(\d+)/metrics")
-        wait_until(lambda: port.search(process.log()), 30)
+        wait_until(lambda: port.search(process.log()), 100)
         match = port.search(process.log())
         assert match is not None
         return process, int(match[1])
@@ -170,9 +170,9 @@ def test_mover_counts_what_it_gives_back_and_what_is_dead(
     wire = connect(server)
     wire.request("PUT", "/q")
     _, port = start_process("mq_mover", *mover_flags(server.root))
-    wire.publish("q")
+    message_id = wire.publish("q")
     for expected in ((1, 0), (1, 1)):
-        assert wire.request("GET", "/q/messages?wait=20&visibility=1").status == 200
+        let_lease_end(wire, "q", message_id)
         names = ("mq_messages_redelivered_total", "mq_messages_dead_lettered_total")
         wait_until(lambda: tuple(map(scrape(port).value, names)) == expected)
 

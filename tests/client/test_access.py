@@ -155,12 +155,12 @@ def test_calls_and_workers_outlive_a_change_of_the_token(
     running = work(orders, lambda message: handled.append(message.text()), concurrency=3)
     for name in names[1:]:
         enough = len(published) + 20
-        wait_until(lambda: len(published) >= enough or errors, 30)
+        wait_until(lambda: len(published) >= enough or errors, 100)
         own.unlink()
         own.touch()
         write_tokens(tokens, name)
         server.popen.send_signal(signal.SIGHUP)
-        wait_until(lambda: refuses(server, old_of(names, name)), 30)
+        wait_until(lambda: refuses(server, old_of(names, name)), 100)
         own.write_text(name)
     stop.set()
     for producer in producers:

@@ -35,7 +35,7 @@ def run(program: str, prints: str, server: Server, folder: Path) -> str:
         )  # fmt: skip
     try:
         if ".worker(" in program:
-            wait_until(lambda: output.read_text() == prints or process.poll() is not None, 30)
+            wait_until(lambda: output.read_text() == prints or process.poll() is not None, 100)
             process.terminate()
         assert process.wait(30) == 0, output.read_text()
     finally:

@@ -111,7 +111,7 @@ def test_a_blocking_handler_whose_event_loop_cancelled_something_has_failed(
         orders = new_queue(mq)
         orders.publish_many(["bad", "good"])
         running = work(orders, handle)
-        wait_until(lambda: len(done) == 2, 30)
+        wait_until(lambda: len(done) == 2, 100)
         running.stop()
 
         assert running.error is None

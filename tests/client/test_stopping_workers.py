@@ -185,7 +185,7 @@ def test_stops_at_random_moments_leave_no_message_that_nobody_handled(
     for _ in range(STOPS[request.node.callspec.params["once"]]):
         before = len(handled)
         running = work(once, handle, concurrency=3)
-        wait_until(lambda: len(handled) > before, 30)
+        wait_until(lambda: len(handled) > before, 100)
         stop.wait(random.uniform(0, 0.02))
         running.stop()
         assert running.error is None

@@ -196,7 +196,7 @@ def test_sigterm_lets_a_worker_finish_what_it_began_and_begin_nothing(
     """The handlers take longer than the visibility, from the signal on too."""
     hasty_orders.publish_many(["one", "two", "three"])
     process = start_script(hasty_orders.name)
-    wait_until(lambda: (tmp_path / "one").exists() and (tmp_path / "two").exists(), 30)
+    wait_until(lambda: (tmp_path / "one").exists() and (tmp_path / "two").exists(), 100)
 
     process.terminate()
     with pytest.raises(subprocess.TimeoutExpired):
@@ -217,7 +217,7 @@ def test_sigterm_ends_a_worker_that_waits(
     (tmp_path / "go on").touch()
     process = start_script(hasty_orders.name)
     hasty_orders.publish("one")
-    wait_until(lambda: counts(hasty_orders) == (0, 0, 0) and (tmp_path / "one").exists(), 30)
+    wait_until(lambda: counts(hasty_orders) == (0, 0, 0) and (tmp_path / "one").exists(), 100)
 
     process.terminate()
 

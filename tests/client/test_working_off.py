@@ -107,7 +107,7 @@ def test_those_that_found_nothing_help_with_what_comes_while_others_are_at_work(
     def handle(message: Message) -> None:
         if message.text() == "first":
             publisher.publish_many(["second", "third"])
-            wait_until(lambda: len(seen) == 2, 30)
+            wait_until(lambda: len(seen) == 2, 100)
         seen.append(message.text())
 
     with Client(url_of(orders)) as other:

@@ -20,7 +20,7 @@ from vsqs.sink import vsqssink
 
 def configuration(process: Process) -> dict[str, str]:
     """The first line of its log, once it is there."""
-    wait_until(lambda: "event=configuration" in process.log(), 30)
+    wait_until(lambda: "event=configuration" in process.log(), 100)
     line = process.log().splitlines()[0]
     return dict(word.split("=", 1) for word in line.split())
 
@@ -69,7 +69,7 @@ def test_standalone_hands_its_flags_to_its_children(
     server = Server(tmp_path / "root", "--standalone", "--keep=9", "--max-receives=3", log=log)
     processes.append(server)
 
-    wait_until(lambda: server.log().count("event=configuration") == 3, 30)
+    wait_until(lambda: server.log().count("event=configuration") == 3, 100)
 
     assert "process=mq-reaper event=configuration" in server.log()
     assert "keep_seconds=9.0" in server.log()

@@ -28,7 +28,7 @@ def test_a_burst_of_signals_ends_it_with_exit_code_0_and_no_traceback(
         arguments.append(f"--destination={tmp_path}/destination")
     process = Process(module, *arguments, log=tmp_path / "log")
     processes.append(process)
-    wait_until(lambda: "event=configuration" in process.log(), 30)
+    wait_until(lambda: "event=configuration" in process.log(), 100)
 
     while process.popen.poll() is None:
         process.popen.send_signal(signal.SIGINT)

@@ -90,7 +90,7 @@ def test_a_process_whose_file_system_does_not_answer_stops_as_asked(
             [sys.executable, "-c", HUNG, module, *flags], stderr=stderr, cwd=tmp_path
         )
     try:
-        wait_until(lambda: "waits\n" in log.read_text(), 30)
+        wait_until(lambda: "waits\n" in log.read_text(), 100)
 
         hung.send_signal(number)
 

@@ -162,11 +162,11 @@ IN_BACKGROUND = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh", sys.executable, "
 
 def test_what_was_started_in_the_background_goes_on_after_an_interrupt(folder: Path) -> None:
     sink = subprocess.Popen([*IN_BACKGROUND, "vsqs.sink", folder])
-    wait_until(lambda: not [each for each in names_in(folder) if each.isdigit()], 30)
+    wait_until(lambda: not [each for each in names_in(folder) if each.isdigit()], 100)
 
     sink.send_signal(signal.SIGINT)
     run_command("vsqs", "publish", folder, "one more")
-    wait_until(lambda: names_in(folder) == [], 30)
+    wait_until(lambda: names_in(folder) == [], 100)
 
     sink.terminate()
     assert sink.wait(30) == ExitCode.OK
@@ -180,7 +180,7 @@ def test_an_import_in_the_background_goes_on_after_an_interrupt(root: Path) -> N
     assert importer.stdin is not None
     importer.stdin.write(b'{"body": "a"}\n{"body": "b"}\n')
     importer.stdin.flush()
-    wait_until(lambda: len(list((root / "queues" / "jobs").iterdir())) == 52, 30)
+    wait_until(lambda: len(list((root / "queues" / "jobs").iterdir())) == 52, 100)
 
     importer.send_signal(signal.SIGINT)
 
@@ -199,11 +199,11 @@ def test_a_server_in_the_background_goes_on_after_an_interrupt(tmp_path: Path) -
             stderr=stderr, env=without_ours(),
         )  # fmt: skip
     try:
-        wait_until(lambda: "event=listening" in log.read_text(), 30)
+        wait_until(lambda: "event=listening" in log.read_text(), 100)
 
         server.send_signal(signal.SIGINT)
         server.send_signal(signal.SIGHUP)
-        wait_until(lambda: "event=reloaded" in log.read_text(), 30)
+        wait_until(lambda: "event=reloaded" in log.read_text(), 100)
 
         assert "event=stopping" not in log.read_text()
         server.terminate()

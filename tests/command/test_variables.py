@@ -106,6 +106,6 @@ def test_the_children_of_standalone_do_not_say_it_again(
     processes.append(server)
 
     children = ("mq-mover", "mq-reaper", "mq-sqs")
-    wait_until(lambda: all(f"process={each} " in server.log() for each in children), 30)
+    wait_until(lambda: all(f"process={each} " in server.log() for each in children), 100)
 
     assert server.log().count(EVENT) == 1

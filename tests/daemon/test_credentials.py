@@ -30,7 +30,7 @@ async def test_reloading_goes_on_after_an_error_that_nobody_foresaw(
 
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(tmp_path / "notify"))
-        systemd.settimeout(20)
+        systemd.settimeout(100)
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
         task = asyncio.create_task(
             _reload_forever(reload_now, CredentialFiles(ServerConfig()), Notifier())

@@ -28,7 +28,7 @@ os.execv(sys.executable, [sys.executable, "-m", "mq", *flags])
 
 def ask(port: int, target: str) -> bytes:
     """The status line of the answer."""
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+    with socket.create_connection(("127.0.0.1", port), timeout=100) as client:
         client.sendall(request_bytes("GET", target))
         return client.makefile("rb").readline().rstrip()
 
@@ -68,7 +68,7 @@ def test_requests_wait_in_a_handed_over_socket_while_no_server_runs(
         socket.create_server(("127.0.0.1", 0)) as admin,
     ):
         for status in (b"201 Created", b"200 OK"):
-            client = socket.create_connection(api.getsockname(), timeout=20)
+            client = socket.create_connection(api.getsockname(), timeout=100)
             client.sendall(request_bytes("PUT", "/orders"))
 
             server = start_with_sockets(api=api, admin=admin)
@@ -77,7 +77,7 @@ def test_requests_wait_in_a_handed_over_socket_while_no_server_runs(
             assert ask(admin.getsockname()[1], "/livez") == b"HTTP/1.1 200 OK"
             client.close()
             server.terminate()
-            assert server.wait(15) == 0
+            assert server.wait(100) == 0
 
 
 def bound(kind: socket.SocketKind = socket.SOCK_STREAM, port: int = 0) -> socket.socket:
@@ -96,7 +96,7 @@ def test_a_handed_over_socket_that_cannot_listen_is_refused(
 
         server = start_with_sockets(api=api)
 
-        assert server.wait(20) == ExitCode.UNAVAILABLE
+        assert server.wait(100) == ExitCode.UNAVAILABLE
     log = (tmp_path / "log").read_text()
     assert "cannot listen on descriptor 3 of LISTEN_FDS: Address already in use" in log
     assert "event=listening" not in log
@@ -108,7 +108,7 @@ def test_a_handed_over_socket_of_another_kind_is_refused(
     with socket.create_server(("127.0.0.1", 0)) as api, bound(socket.SOCK_DGRAM) as admin:
         server = start_with_sockets(api=api, admin=admin)
 
-        assert server.wait(20) == ExitCode.UNAVAILABLE
+        assert server.wait(100) == ExitCode.UNAVAILABLE
     assert "cannot listen on descriptor 4 of LISTEN_FDS" in (tmp_path / "log").read_text()
 
 
@@ -130,5 +130,5 @@ def test_a_socket_that_other_machines_reach_needs_tokens(
     with socket.create_server(("0.0.0.0", 0)) as api:
         process = start_with_sockets(api=api)
 
-        assert process.wait(30) == ExitCode.USAGE
+        assert process.wait(100) == ExitCode.USAGE
     assert "give --token-file, or --insecure" in (tmp_path / "log").read_text()

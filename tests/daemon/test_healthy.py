@@ -86,7 +86,7 @@ def test_variables_of_the_server_count(
         MQ_ADMIN="off", MQ_CERT=str(pair.cert), MQ_KEY=str(pair.key),
     )  # fmt: skip
     processes.append(server)
-    wait_until(lambda: "event=listening" in server.log())
+    wait_until(lambda: "event=listening" in server.log(), 100)
 
     assert is_healthy(server)
 
@@ -97,7 +97,7 @@ def test_a_unix_socket_is_asked_where_there_is_nothing_else(
     flags = (f"--root={tmp_path / 'root'}", "--address=", "--admin=off")
     server = Process("mq", *flags, f"--socket={tmp_path / 'mq.sock'}", log=tmp_path / "log")
     processes.append(server)
-    wait_until(lambda: "event=listening" in server.log())
+    wait_until(lambda: "event=listening" in server.log(), 100)
 
     assert is_healthy(server)
 

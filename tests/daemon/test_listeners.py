@@ -92,7 +92,7 @@ def test_of_servers_that_start_at_once_one_gets_the_port(
     def is_settled(process: Process) -> bool:
         return "event=listening" in process.log() or process.popen.poll() is not None
 
-    wait_until(lambda: all(map(is_settled, processes)), 30)
+    wait_until(lambda: all(map(is_settled, processes)), 100)
 
     [_] = [each for each in processes if "event=listening" in each.log()]
     for each in processes:
@@ -109,7 +109,7 @@ def test_the_environment_may_switch_the_admin_listener_off(
 ) -> None:
     flags = [f"--root={tmp_path / 'root'}", "--port=0"]
     processes.append(Process("mq", *flags, log=tmp_path / "log", MQ_ADMIN="off"))
-    wait_until(lambda: "event=listening" in processes[-1].log(), 30)
+    wait_until(lambda: "event=listening" in processes[-1].log(), 100)
 
     assert "event=admin" not in processes[-1].log()
 
@@ -132,7 +132,7 @@ def test_two_servers_with_the_default_admin_address_both_run(
     for number in range(2):
         flags = [f"--root={tmp_path / str(number)}", "--port=0"]
         processes.append(Process("mq", *flags, log=tmp_path / f"log-{number}"))
-        wait_until(lambda: "event=listening" in processes[-1].log(), 30)
+        wait_until(lambda: "event=listening" in processes[-1].log(), 100)
 
     assert any("no admin listener" in process.log() for process in processes)
     assert all(process.popen.poll() is None for process in processes)

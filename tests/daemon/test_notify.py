@@ -30,7 +30,7 @@ class Systemd:
         self.path = path
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind(str(path))
-        self._socket.settimeout(20)
+        self._socket.settimeout(100)
 
     def next(self) -> str:
         return self._socket.recv(4096).decode()
@@ -49,7 +49,7 @@ class Systemd:
         except BlockingIOError:
             return told
         finally:
-            self._socket.settimeout(20)
+            self._socket.settimeout(100)
 
     def close(self) -> None:
         self._socket.close()
@@ -93,7 +93,7 @@ def test_a_server_says_when_it_is_ready_reloading_and_stopping(
     assert systemd.next() == "READY=1"
     process.popen.terminate()
     assert systemd.next() == "STOPPING=1"
-    assert process.popen.wait(15) == 0
+    assert process.popen.wait(30) == 0
     assert systemd.told_by_now() == []
 
 
@@ -130,7 +130,7 @@ def test_children_are_not_given_the_variables(
 ) -> None:
     process = start(systemd, tmp_path, processes, WATCHDOG_USEC="2000000")
     children = Path(f"/proc/{process.popen.pid}/task/{process.popen.pid}/children")
-    wait_until(lambda: process.log().count("event=configuration") == 3, 30)
+    wait_until(lambda: process.log().count("event=configuration") == 3, 100)
 
     environments = [Path(f"/proc/{pid}/environ") for pid in children.read_text().split()]
     given = [re.search(b"NOTIFY|WATCHDOG", each.read_bytes()) for each in environments]

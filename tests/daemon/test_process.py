@@ -35,7 +35,7 @@ def start_with(processes: list[Process], log: Path, *flags: str, **environment: 
 
 
 def wait_until_listening(process: Process) -> None:
-    wait_until(lambda: "listening" in process.log() or process.popen.poll() is not None, 30)
+    wait_until(lambda: "listening" in process.log() or process.popen.poll() is not None, 100)
     assert "listening" in process.log(), process.log()
 
 
@@ -106,7 +106,7 @@ def test_relative_root_is_logged_as_the_absolute_one(
 def test_every_line_of_a_json_log_is_an_object(tmp_path: Path, processes: list[Process]) -> None:
     flags = [f"--root={tmp_path / 'root'}", "--standalone", "--log-format=json"]
     process = start_with(processes, tmp_path / "log", *flags)
-    wait_until(lambda: process.log().count('"configuration"') == 3, 30)
+    wait_until(lambda: process.log().count('"configuration"') == 3, 100)
 
     assert process.stop() == 0
 
@@ -168,7 +168,7 @@ def test_request_under_way_is_answered_before_the_server_stops(
         answer = slow.recv(1000)
 
     assert answer.startswith(b"HTTP/1.1 201 ")
-    assert server.popen.wait(15) == 0
+    assert server.popen.wait(30) == 0
     assert request(start_server().port, "GET", "/orders/messages") == (200, b"first last")
 
 
@@ -206,7 +206,7 @@ def is_refused(port: int) -> bool:
 def test_children_of_standalone_end_with_it(start_server: Callable[..., Server]) -> None:
     """They end even when it is killed."""
     server = start_server("--standalone")
-    wait_until(lambda: len(children_of(server.popen.pid)) == 2, 30)
+    wait_until(lambda: len(children_of(server.popen.pid)) == 2, 100)
     children = children_of(server.popen.pid)
 
     server.kill()
@@ -220,12 +220,12 @@ def children_of(pid: int) -> list[int]:
 
 def test_child_that_was_killed_is_started_again(start_server: Callable[..., Server]) -> None:
     server = start_server("--standalone")
-    wait_until(lambda: server.log().count("event=configuration") == 3, 30)
+    wait_until(lambda: server.log().count("event=configuration") == 3, 100)
     [mover, reaper] = children_of(server.popen.pid)
 
     os.kill(mover, signal.SIGKILL)
 
-    wait_until(lambda: server.log().count("process=mq-mover event=configuration") == 2, 30)
+    wait_until(lambda: server.log().count("process=mq-mover event=configuration") == 2, 100)
     assert reaper in children_of(server.popen.pid)
     assert mover not in children_of(server.popen.pid)
 
@@ -251,8 +251,8 @@ def test_sighup_at_any_moment_kills_no_server(tmp_path: Path, processes: list[Pr
         return process.popen.poll() is not None
 
     maps = Path(f"/proc/{process.popen.pid}/maps")
-    wait_until(lambda: "aiohttp" in maps.read_text(), 30)
-    wait_until(lambda: is_listening() or has_ended(), 30)
+    wait_until(lambda: "aiohttp" in maps.read_text(), 100)
+    wait_until(lambda: is_listening() or has_ended(), 100)
     assert process.popen.poll() is None
 
     process.popen.terminate()

@@ -25,7 +25,7 @@ StartServer = Callable[..., Server]
 def standalone(start_server: StartServer) -> Server:
     server = start_server("--standalone", "--keep=0", "--visibility=0.2", "--max-receives=2")
     for child in ("mq-mover", "mq-reaper"):
-        wait_until(lambda: f"process={child} event=configuration" in server.log(), 30)
+        wait_until(lambda: f"process={child} event=configuration" in server.log(), 100)
     return server
 
 
@@ -69,15 +69,15 @@ def test_message_goes_the_whole_way_by_itself(standalone: Server) -> None:
         message_id = wire.publish("orders")
         assert wire.receive("orders").headers["x-receive-count"] == "1"
 
-        wait_until(lambda: wire.count("orders") == (1, 0), 30)
+        wait_until(lambda: wire.count("orders") == (1, 0), 100)
         again = wire.receive("orders")
         assert again.headers["x-receive-count"] == "2"
 
         dead = standalone.root / "queues" / "orders.dead"
-        wait_until(lambda: dead.exists() and names_in(dead) == [message_id], 30)
+        wait_until(lambda: dead.exists() and names_in(dead) == [message_id], 100)
         assert wire.remove("orders.dead", message_id).status == 202
 
-    wait_until(lambda: names_in(standalone.root / "remove") == [], 30)
+    wait_until(lambda: names_in(standalone.root / "remove") == [], 100)
 
 
 @pytest.mark.parametrize("child", ["mq_mover", "mq_reaper"])
@@ -86,7 +86,7 @@ def test_killed_child_is_started_again(standalone: Server, child: str) -> None:
 
     os.kill(killed, signal.SIGKILL)
 
-    wait_until(lambda: _children(standalone).get(child, killed) != killed, 30)
+    wait_until(lambda: _children(standalone).get(child, killed) != killed, 100)
     assert f"child={child}" in standalone.log()
 
 
@@ -123,7 +123,7 @@ def test_child_that_is_stopped_with_the_server_is_not_started_again(standalone: 
         wire.send(b"dy")
         assert wire.answer().status == 201
 
-    assert standalone.popen.wait(15) == 0
+    assert standalone.popen.wait(30) == 0
     assert "child ended" not in standalone.log()
 
 
@@ -176,7 +176,7 @@ def test_port_for_sqs_is_not_that_of_the_server(tmp_path: Path, more: tuple[str,
     flags = ("--standalone", "--admin=", "--port=7999", "--sqs-port=7999", *more)
     refused = Process("mq", f"--root={tmp_path / 'root'}", *flags, log=tmp_path / "log")
     try:
-        assert refused.popen.wait(30) == 2
+        assert refused.popen.wait(100) == 2
     finally:
         refused.kill()
 

@@ -44,7 +44,7 @@ def test_a_connection_that_has_just_come_may_send_its_first_request(
 
     assert wire.answer().status == 201
     assert wire.is_closed()
-    assert server.popen.wait(15) == 0
+    assert server.popen.wait(30) == 0
 
 
 @pytest.mark.parametrize("query", ["", "?max=10"])
@@ -66,7 +66,7 @@ def test_a_large_answer_meanwhile_says_that_it_is_the_last(
     answer = wire.answer()
     assert (answer.status, answer.headers.get("connection")) == (200, "close")
     assert wire.is_closed()
-    assert server.popen.wait(15) == 0
+    assert server.popen.wait(30) == 0
 
 
 def test_a_connection_that_stays_silent_does_not_hold_the_stop_up(
@@ -99,7 +99,7 @@ def test_what_lies_in_the_socket_of_an_idle_connection_is_answered(
 
     assert {answer.status for answer in answers} == {201}
     assert all(wire.is_closed() for wire in wires)
-    assert server.popen.wait(15) == 0
+    assert server.popen.wait(30) == 0
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_idle_connections_are_closed_while_others_are_answered(
     assert idle.is_closed()
     busy.send(b"dy")
     assert busy.answer().status == 201
-    assert server.popen.wait(15) == 0
+    assert server.popen.wait(30) == 0
 
 
 def test_nobody_asks_a_store_that_is_closed(start_server: Callable[..., Server]) -> None:

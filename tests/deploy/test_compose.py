@@ -133,7 +133,7 @@ def test_mover_and_reaper_work_beside_the_server(stack: Docker) -> None:
     stack.curl("-d", "again", f"{URL}/short/messages")
     assert stack.curl(f"{URL}/short/messages?visibility=1") == "again 200"
 
-    wait_until(lambda: stack.curl(f"{URL}/short/messages") == "again 200", 30)
+    wait_until(lambda: stack.curl(f"{URL}/short/messages") == "again 200", 100)
 
 
 def test_the_gateway_for_sqs_is_reached_by_the_name_of_its_container(stack: Docker) -> None:

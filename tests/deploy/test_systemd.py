@@ -224,14 +224,14 @@ def test_the_gateway_for_sqs_comes_back_and_shares_the_queues(machine: Machine) 
     machine.run("systemctl", "kill", "--signal=KILL", "mq-sqs.service")
 
     assert machine.curl(f"{URL}/shared/messages") == "by SQS 200"
-    wait_until(lambda: machine.show("mq-sqs.service", "NRestarts") != "0", 30)
-    wait_until(lambda: _is_active(machine, "mq-sqs.service"), 30)
+    wait_until(lambda: machine.show("mq-sqs.service", "NRestarts") != "0", 100)
+    wait_until(lambda: _is_active(machine, "mq-sqs.service"), 100)
     assert machine.curl(f"{gateway}/?Action=ListQueues").endswith("200")
     assert machine.curl("http://127.0.0.1:9325/readyz") == "ready\n 200"
 
 
 def test_watchdog_restarts_a_server_that_is_stopped(machine: Machine) -> None:
-    wait_until(lambda: _is_active(machine, "mq.service"), 30)
+    wait_until(lambda: _is_active(machine, "mq.service"), 100)
     stopped = _main_pid(machine)
 
     machine.signal("STOP")
@@ -256,7 +256,7 @@ def test_restart_behind_the_socket_loses_no_request(machine: Machine) -> None:
     for _ in range(3):
         seen = len(answers)
         machine.run("systemctl", "restart", "mq.service")
-        wait_until(lambda: len(answers) > seen + 3, 30)
+        wait_until(lambda: len(answers) > seen + 3, 100)
     done.set()
     publisher.join(60)
 
@@ -265,7 +265,7 @@ def test_restart_behind_the_socket_loses_no_request(machine: Machine) -> None:
 
 
 def test_reload_keeps_the_process(machine: Machine) -> None:
-    wait_until(lambda: _is_active(machine, "mq.service"), 30)
+    wait_until(lambda: _is_active(machine, "mq.service"), 100)
     before = _main_pid(machine)
 
     machine.run("systemctl", "reload", "mq.service")

@@ -95,7 +95,7 @@ def brews(
         )
     try:
         wait_until(lambda: "brewing two coffees" in output.read_text() or worker.poll(), 60)
-        wait_until(lambda: is_empty(queue) or worker.poll(), 30)
+        wait_until(lambda: is_empty(queue) or worker.poll(), 100)
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(60) == status, output.read_text()
     finally:

@@ -20,7 +20,7 @@ def test_server_on_a_root_that_does_not_answer_listens_and_can_be_stopped(
     flags = (f"--root={mounts.mounts[0] / 'root'}", "--port=0", "--admin=127.0.0.1:0")
     server = Process("mq", *flags, log=tmp_path / "log")
     processes.append(server)
-    wait_until(lambda: "event=admin" in server.log(), 30)
+    wait_until(lambda: "event=admin" in server.log(), 100)
 
     assert server.stop() == ExitCode.OK
 

@@ -281,7 +281,7 @@ def test_no_secret_stands_on_a_command_line(
     """No command line has one, neither the server's nor those of its children."""
     flags = (f"--token-file={token_file}", "--standalone")
     processes.append(server := FreshServer(tmp_path / "root", *flags, log=tmp_path / "log"))
-    wait_until(lambda: server.log().count("event=configuration") == 3, 30)
+    wait_until(lambda: server.log().count("event=configuration") == 3, 100)
     pid = server.popen.pid
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     shown = [Path(f"/proc/{each}/{what}").read_text()

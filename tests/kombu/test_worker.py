@@ -133,7 +133,7 @@ def test_tasks_with_retries_survive_a_kill_of_the_worker(celery: CeleryRun, serv
     celery.wait_for(TASKS + 3)
     assert celery.done() == {*map(str, range(TASKS)), "gate", "gate.began", "gate.go"}
     with Client(server.url) as client:
-        wait_until(lambda: counts(client) == (0, 0, 0), 30)
+        wait_until(lambda: counts(client) == (0, 0, 0), 100)
         assert not (server.root / "queues" / "celery.dead").exists()
 
 
@@ -213,7 +213,7 @@ def test_a_task_that_celery_cannot_read_is_a_dead_letter_and_ends_no_worker(
         celery.run("leave_a_file.delay(1)")
 
         celery.wait_for(1)
-        wait_until(lambda: counts(client) == (0, 0, 0), 30)
+        wait_until(lambda: counts(client) == (0, 0, 0), 100)
         celery.stop(worker)
         dead = client.queue("celery.dead").peek(100)
         assert {each.id for each in dead} == set(ids)
@@ -280,7 +280,7 @@ def test_the_example_prints_its_result(server: Server, tmp_path: Path) -> None:
     try:
         program = [sys.executable, "celery_orders.py"]
         subprocess.run(program, check=True, cwd=examples, env=environment)
-        wait_until(lambda: orders.exists() and orders.read_text() == "two coffees\n", 30)
+        wait_until(lambda: orders.exists() and orders.read_text() == "two coffees\n", 100)
     finally:
         worker.terminate()
         assert worker.wait(STOP_SECONDS) == 0, (tmp_path / "log").read_text()
@@ -296,5 +296,5 @@ def test_the_first_task_of_the_document(celery: CeleryRun, tmp_path: Path) -> No
     worker = celery.start_worker("-c", "1", app="tasks", folder=tmp_path)
     subprocess.run([sys.executable, "-c", send], check=True, cwd=tmp_path, env=environment)
 
-    wait_until(lambda: "brewing two coffees" in celery.log.read_text(), 30)
+    wait_until(lambda: "brewing two coffees" in celery.log.read_text(), 100)
     celery.stop(worker)

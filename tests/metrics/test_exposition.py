@@ -29,7 +29,7 @@ def test_a_port_that_is_taken_is_refused_by_name(server: Server, tmp_path: Path)
     flags = [f"--source={server.root / 'remove'}", f"--metrics-port={server.admin_port}"]
     reaper = Process("mq_reaper", *flags, log=tmp_path / "log")
 
-    assert reaper.popen.wait(30) == 69
+    assert reaper.popen.wait(100) == 69
     assert f"cannot listen on 127.0.0.1:{server.admin_port} for --metrics-port" in reaper.log()
 
 
@@ -38,7 +38,7 @@ def test_a_name_that_leads_nowhere_is_refused(server: Server, tmp_path: Path, ho
     flags = [f"--source={server.root / 'remove'}", f"--metrics-address={host}", "--metrics-port=0"]
     reaper = Process("mq_reaper", *flags, log=tmp_path / "log")
 
-    assert reaper.popen.wait(30) == 69
+    assert reaper.popen.wait(100) == 69
     assert f"cannot listen on {host}:0 for --metrics-port" in reaper.log()
 
 
@@ -54,7 +54,7 @@ def test_without_the_flag_nothing_for_metrics_is_loaded(
     ):
         process = Process(module, *flags, log=tmp_path / f"{module}.log")
         processes.append(process)
-        wait_until(partial(has_started, process), 30)
+        wait_until(partial(has_started, process), 100)
         # While it opens its folders, another one waits to tell of it.
         wait_until(partial(has_two_threads, process))
         assert "event=metrics" not in process.log()

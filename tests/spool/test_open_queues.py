@@ -143,12 +143,12 @@ class StaleFiles(NetworkFiles):
         return super().lock_shared(fd)
 
 
-async def test_a_queue_that_another_host_has_made_again_is_used_at_once(root: Path) -> None:
-    async with store_on(root, StaleFiles(root)) as store:
+async def test_a_queue_that_another_host_has_made_again_is_used_at_once(disk: Path) -> None:
+    async with store_on(disk, StaleFiles(disk)) as store:
         await publish(store, b"old")
-        shutil.rmtree(root / "queues" / ORDERS)
-        (root / "queues" / ORDERS).mkdir()
+        shutil.rmtree(disk / "queues" / ORDERS)
+        (disk / "queues" / ORDERS).mkdir()
 
         message_id = await publish(store, b"new")
 
-    assert names_in(root / "queues" / ORDERS) == [message_id]
+    assert names_in(disk / "queues" / ORDERS) == [message_id]

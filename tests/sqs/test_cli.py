@@ -118,7 +118,7 @@ def test_mq_and_gateways_serve_the_same_root(
 def test_a_standalone_server_runs_the_gateway_too(start_server: Callable[..., Server]) -> None:
     server = start_server("--standalone", "--sqs-port=0", "--visibility=1", "--keep=0")
     listening = re.compile(r"process=mq-sqs event=listening url=(http://127\.0\.0\.1:\d+)")
-    wait_until(lambda: listening.search(server.log()), 30)
+    wait_until(lambda: listening.search(server.log()), 100)
     found = listening.search(server.log())
     assert found is not None
     sqs = client_of(server, endpoint_url=found[1])
@@ -131,7 +131,7 @@ def test_a_standalone_server_runs_the_gateway_too(start_server: Callable[..., Se
 
     assert first["MessageId"] == again["MessageId"]
     os.kill(gateway_of(server), signal.SIGKILL)
-    wait_until(lambda: len(listening.findall(server.log())) == 2, 30)
+    wait_until(lambda: len(listening.findall(server.log())) == 2, 100)
     assert set(listening.findall(server.log())) == {found[1]}
     assert server.stop() == 0
     with pytest.raises(OSError, match="refused"):
@@ -277,7 +277,7 @@ def test_a_token_that_was_taken_away_is_refused_by_the_gateway_of_a_standalone_s
 ) -> None:
     server = start_server("--standalone", "--sqs-port=0", f"--token-file={token_file}")
     listening = re.compile(r"process=mq-sqs event=listening url=(http://127\.0\.0\.1:\d+)")
-    wait_until(lambda: listening.search(server.log()), 30)
+    wait_until(lambda: listening.search(server.log()), 100)
     found = listening.search(server.log())
     assert found is not None
     boss = as_whom(server, "boss", BOSS, endpoint_url=found[1])
@@ -289,7 +289,7 @@ def test_a_token_that_was_taken_away_is_refused_by_the_gateway_of_a_standalone_s
     server.popen.send_signal(signal.SIGHUP)
 
     reloaded = re.compile(r"process=mq-sqs event=reloaded what=\W?signing keys")
-    wait_until(lambda: reloaded.search(server.log()), 30)
+    wait_until(lambda: reloaded.search(server.log()), 100)
     refused = code_of(lambda: till.send_message(QueueUrl=url, MessageBody="a"))
     assert refused == "InvalidClientTokenId"
     assert boss.list_queues()["QueueUrls"] == [url]

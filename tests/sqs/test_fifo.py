@@ -186,7 +186,7 @@ def test_a_move_task_brings_dead_letters_of_a_fifo_queue_back_in_order(sqs: Any,
         [task] = sqs.list_message_move_tasks(**source)["Results"]
         return (task["Status"], task["ApproximateNumberOfMessagesMoved"]) == ("COMPLETED", 2)
 
-    wait_until(is_over, 30)
+    wait_until(is_over, 100)
     assert wrong == "InvalidParameterValue"
     assert bodies(sqs, line) == ["1", "2"]
     assert bodies(sqs, dead) == []

@@ -140,6 +140,6 @@ def test_a_move_task_goes_on_after_a_kill(
         [task] = again.list_message_move_tasks(SourceArn=arn)["Results"]
         return bool(task["Status"] == "COMPLETED")
 
-    wait_until(is_over, 30)
+    wait_until(is_over, 100)
     assert all_of(again, url).keys() == sent
     assert all_of(again, dead) == {}

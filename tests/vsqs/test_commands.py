@@ -165,7 +165,7 @@ def test_pump_and_sink_move_messages_in_order(
 ) -> None:
     logs = [tmp_path / "pump.log", tmp_path / "sink.log"]
     running.append(start("vsqs.pump", logs[0], "-d", folder.parent, folder.name, "-c", "5"))
-    wait_until(lambda: folder.exists() and len(list(folder.glob("*[0-9]"))) == 5, 30)
+    wait_until(lambda: folder.exists() and len(list(folder.glob("*[0-9]"))) == 5, 100)
     running.append(start("vsqs.sink", logs[1], folder))
 
     wait_until(lambda: all(b"200 (" in log.read_bytes() for log in logs), 60)
@@ -184,8 +184,8 @@ def test_sink_tells_of_what_is_out_of_order(
     folder.mkdir()
     (folder / "7").touch()
     running.append(start("vsqs.sink", log, folder))
-    wait_until(lambda: names_in(folder) == [], 30)
+    wait_until(lambda: names_in(folder) == [], 100)
 
     (folder / "5").touch()
 
-    wait_until(lambda: log.read_text() == "Out-of-order delivery of 5 (prev: 7)\n", 30)
+    wait_until(lambda: log.read_text() == "Out-of-order delivery of 5 (prev: 7)\n", 100)

@@ -51,7 +51,7 @@ class CutLoad:
             lines.extend(self.lines())
             return len(lines) >= count
 
-        wait_until(are_enough, 30)
+        wait_until(are_enough, 100)
         return lines
 
     def wait_for_the_end(self) -> None:

@@ -117,7 +117,7 @@ def test_another_end_gives_the_message_back(
     process = start(queue, f"test $MQ_RECEIVE_COUNT -gt 1 || {{ {script}; }}")
 
     # While the mover gives it back, it is neither ready nor leased for a moment.
-    wait_until((server.root / "remove" / f"{queue}:{message_id}").exists, 30)
+    wait_until((server.root / "remove" / f"{queue}:{message_id}").exists, 100)
     counts, err = end(process)
     assert counts == {"queue": queue, "done": 1, "failed": 0, "given_back": 0, "dead": 0} | {
         outcome: 1
@@ -135,7 +135,7 @@ def test_a_message_that_fails_too_often_is_a_dead_letter(
     process = start(queue, "exit 3", "--dead-after=2")
 
     wait_until(lambda: wire.request("GET", f"/{queue}.failed").status == 200)
-    wait_until(lambda: wire.count(f"{queue}.failed") == (1, 0), 30)
+    wait_until(lambda: wire.count(f"{queue}.failed") == (1, 0), 100)
     counts, _ = end(process)
     assert (counts["failed"], counts["dead"]) == (1, 1)
     dead = wire.receive(f"{queue}.failed")

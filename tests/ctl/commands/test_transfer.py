@@ -193,7 +193,7 @@ def test_an_import_that_is_interrupted_says_how_many_are_published(ctl: Ctl, que
     assert importer.stdin is not None
     importer.stdin.write(b'{"body": "a"}\n{"body": "b"}\n{"body":')
     importer.stdin.flush()
-    wait_until(lambda: count(ctl, queue) == (2, 0), 30)
+    wait_until(lambda: count(ctl, queue) == (2, 0), 100)
 
     importer.send_signal(signal.SIGINT)
 
@@ -236,7 +236,7 @@ def test_a_kill_loses_nothing(server: Server, queue: str, tmp_path: Path) -> Non
             [sys.executable, "-m", "mq.ctl", "export", queue, "--remove",
              "--root", str(server.root)], stdout=output, env=without_ours(),
         )  # fmt: skip
-    wait_until(lambda: path.stat().st_size > 0, 30)
+    wait_until(lambda: path.stat().st_size > 0, 100)
     exporter.kill()
     exporter.wait(10)
 

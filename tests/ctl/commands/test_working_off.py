@@ -113,7 +113,7 @@ def test_a_signal_lets_what_runs_finish(
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=without_ours(),
     )  # fmt: skip
     try:
-        wait_until((tmp_path / "began").exists, 30)
+        wait_until((tmp_path / "began").exists, 100)
         process.send_signal(signal.SIGTERM)
         (tmp_path / "go").touch()
         out, err = process.communicate(timeout=60)

@@ -88,6 +88,7 @@ async def test_a_queue_that_is_gone_is_named(tmp_path: Path) -> None:
         assert (await store.describe_queue(DEAD)).ready == 1
 
 
+@pytest.mark.usefixtures("disk")
 async def test_a_failed_sync_is_reported_and_the_redrive_may_be_tried_again(tmp_path: Path) -> None:
     files = WatchedFiles()
     async with store_on(tmp_path, files) as store:

@@ -100,6 +100,7 @@ async def test_a_part_knows_what_it_adds(tmp_path: Path) -> None:
         assert (part.added, part.length, part.own_ids) == (0, len(b"teacake"), [OWN])
 
 
+@pytest.mark.usefixtures("disk")
 async def test_a_failed_sync_publishes_to_none(tmp_path: Path) -> None:
     files = WatchedFiles()
     async with store_on(tmp_path, files) as store:

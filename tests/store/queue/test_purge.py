@@ -166,9 +166,9 @@ async def test_purging_no_queue_is_an_error(store: Store) -> None:
 
 
 async def test_requests_wait_while_a_purge_has_the_queue(
-    root: Path, queue_alone: Callable[[], AbstractContextManager[int]]
+    disk: Path, queue_alone: Callable[[], AbstractContextManager[int]]
 ) -> None:
-    async with store_on(root) as store:
+    async with store_on(disk) as store:
         message_id = await publish(store, b"body")
         with queue_alone():
             waiting = [
@@ -209,9 +209,9 @@ async def test_requests_give_up_when_a_purge_hangs(
     await publish(store, b"new")
 
 
-async def test_a_purge_that_is_not_synced_is_refused(root: Path) -> None:
+async def test_a_purge_that_is_not_synced_is_refused(disk: Path) -> None:
     files = WatchedFiles()
-    async with store_on(root, files) as store:
+    async with store_on(disk, files) as store:
         await publish(store, b"body")
         files.fail(*SYNCS)
         with pytest.raises(StoreUnavailable):

@@ -123,9 +123,9 @@ async def test_a_queue_that_is_missing_costs_no_other(root: Path) -> None:
         assert [type(each) for each in missing] == [QueueNotFound, QueueNotFound]
 
 
-async def test_a_failed_barrier_fails_all(root: Path) -> None:
+async def test_a_failed_barrier_fails_all(disk: Path) -> None:
     files = WatchedFiles()
-    async with store_on(root, files) as store:
+    async with store_on(disk, files) as store:
         for _ in range(3):
             await publish(store, b"body")
         files.fail(*SYNCS)

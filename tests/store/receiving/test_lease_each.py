@@ -130,12 +130,12 @@ async def test_a_queue_that_is_empty_paused_missing_or_fifo_costs_no_other(root:
 
 
 async def test_a_queue_that_another_process_has_to_itself_keeps_no_other_waiting(
-    root: Path,
+    disk: Path,
 ) -> None:
     others = Files()
-    async with store_of_three(root) as store:
+    async with store_of_three(disk) as store:
         ids = [await publish(store, b"body", queue) for queue in QUEUES]
-        folder = others.open_folder(None, str(root / "queues" / TEAS))
+        folder = others.open_folder(None, str(disk / "queues" / TEAS))
         assert others.lock(folder)
         orders, teas, cakes = [
             asyncio.ensure_future(answered(store.submit_receive, queue)) for queue in QUEUES
@@ -236,9 +236,9 @@ async def test_a_call_that_fails_for_one_costs_nobody_a_message(
         assert open_descriptors() == descriptors
 
 
-async def test_a_failed_barrier_fails_all_and_leaves_nothing_open(root: Path) -> None:
+async def test_a_failed_barrier_fails_all_and_leaves_nothing_open(disk: Path) -> None:
     files = WatchedFiles()
-    async with store_of_three(root, files) as store:
+    async with store_of_three(disk, files) as store:
         for queue in QUEUES:
             await publish(store, b"x" * (SMALL_BODY_BYTES + 1), queue)
         files.fail(*SYNCS)
@@ -246,8 +246,8 @@ async def test_a_failed_barrier_fails_all_and_leaves_nothing_open(root: Path) ->
         outcomes = await ask(store, *QUEUES)
 
         assert [type(each) for each in outcomes] == [StoreUnavailable] * 3
-        assert len(names_in(root / "delay")) == 3
-        assert sum(count_open(root / "delay" / queue) for queue in QUEUES) == 0
+        assert len(names_in(disk / "delay")) == 3
+        assert sum(count_open(disk / "delay" / queue) for queue in QUEUES) == 0
 
 
 async def test_an_error_in_the_middle_lets_go_of_all_messages(
