@@ -189,6 +189,31 @@ def test_what_is_not_settled_in_time_is_reported(
     assert "not all messages were settled within 0.2 s" in caplog.text
 
 
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_a_task_that_was_done_and_cannot_be_removed_is_told_and_leaves_its_room(
+    server: Server, client: Client, queue: str, caplog: pytest.LogCaptureFixture, is_answered: bool
+) -> None:
+    proxy = LossyProxy(server.port, 0)
+    with Connection(
+        proxy.url.replace("http", "mq"), transport_options={"retry_seconds": 0}
+    ) as connection:
+        publish(connection, queue, 1)
+        consumed = Consumed(connection, queue, prefetch=1)
+        consumed.drain_count(1)
+
+        if is_answered:
+            client.queue(queue).purge()
+        else:
+            proxy.losses = 1000
+        consumed.messages[0].ack()
+
+        wait_until(lambda: "was done and not removed, it may come again" in caplog.text)
+        proxy.losses = 0
+        publish(connection, queue, 2)
+        consumed.drain_count(2)
+    proxy.close()
+
+
 def test_what_is_held_by_two_queues_is_acknowledged_in_each(
     connect: Connect, client: Client, queue: str
 ) -> None:

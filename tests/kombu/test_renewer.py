@@ -15,7 +15,7 @@ from mq.client.blocking.session import Session
 from mq.client.messages import Delivery
 from mq.kombu.renewer import Renewer
 from mq.names import MessageId, QueueName
-from tests.support.consuming import Connect, Consumed, publish, ready
+from tests.support.consuming import Connect, Consumed, leased, publish, ready
 from tests.support.faces import wait_for_renewals
 from tests.support.processes import Server, wait_until
 from tests.support.proxy import LossyProxy
@@ -65,6 +65,23 @@ def test_leases_are_renewed_while_another_message_cannot_be_settled(
     wait_for_renewals(other, 4)
     assert not other.is_lost
     dead.purge()
+
+
+def test_a_message_whose_lease_was_lost_before_its_turn_is_told_and_not_delivered(
+    connect: Connect, client: Client, queue: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    connection = connect(visibility_timeout=1)
+    publish(connection, queue, 1)
+    consumed = Consumed(connection, queue, prefetch=1)
+    wait_until(lambda: leased(client, queue) == 1)
+
+    client.queue(queue).purge()
+    wait_until(lambda: f"of queue {queue} is lost, its task may run twice" in caplog.text)
+    publish(connection, queue, 2)
+    # There is room for the next one once the first has had its turn.
+    consumed.drain_count(1)
+
+    assert consumed.bodies() == [2]
 
 
 def test_a_message_is_renewed_no_more_once_it_is_settled(

@@ -7,6 +7,7 @@ from aiohttp.http_parser import RawRequestMessage
 from aiohttp.streams import StreamReader
 
 from mq.names import QueueName
+from mq.web.connections import known_heads
 from mq.web.connections.known_heads import (
     MAX_KNOWN_HEAD_BYTES,
     MAX_KNOWN_HEADS,
@@ -225,3 +226,14 @@ def test_a_bounded_number_of_heads_is_kept(lesson: Lesson) -> None:
         assert lesson.knows(data)
 
     assert len(lesson.heads) == 10
+
+
+def test_a_bounded_number_of_heads_that_came_once_is_remembered(
+    lesson: Lesson, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(known_heads, "_MAX_SEEN", 10)
+
+    for number in range(25):
+        lesson.learn(request_bytes("GET", "/orders/messages", x_number=str(number)))
+
+    assert len(lesson.heads._memory._seen) == 5
