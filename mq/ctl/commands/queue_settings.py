@@ -93,7 +93,7 @@ def changes_of(queue: QueueName, given: Sequence[str]) -> dict[str, str]:
     for each in given:
         name, equals, value = each.partition("=")
         if not equals:
-            example = f"{name}=VALUE" if name in SETTINGS else "paused=true, or delay="
+            example = f"{name}=VALUE" if name in SETTINGS else "also=bills,kitchen or delay="
             raise click.UsageError(f"{each!r} is not NAME=VALUE; write {example}")
         if name in found:
             raise click.UsageError(f"{name} is given twice")

@@ -26,7 +26,7 @@ def test_settings_are_set_and_shown_and_taken_back(ctl: Ctl, server: Server, que
 
 @pytest.mark.parametrize(
     ("change", "detail"),
-    [("visibility", "write visibility=VALUE"), ("more", "write paused=true"),
+    [("visibility", "write visibility=VALUE"), ("more", "write also=bills,kitchen"),
      ("colour=red", "colour"), ("ttl=never", "ttl='never'"),
      ("ttl=1e9", "ttl"), ("=1", "unknown setting ''")],
 )  # fmt: skip
