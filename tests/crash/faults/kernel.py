@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from mq.disk import calls
 from mq.disk.files import Files
 
 _OURS = ("mq.", "mq_mover.", "mq_reaper.", "vsqs.")
@@ -69,6 +70,8 @@ class Kernel:
         """The names of the calls since `arm`."""
         self.struck: list[str] = []
         """Those that failed."""
+        # The native part would make calls that do not come by here.
+        monkeypatch.setattr(calls, "_native", None)
         for name in _CALLS:
             monkeypatch.setattr(os, name, self._patched(name, getattr(os, name)))
         for name in ("flock", "fcntl"):

@@ -74,14 +74,17 @@ class Service:
     def _note_request(self, request: ServiceRequest) -> None:
         if "?from=" in request.target:
             if "&id=" in request.target:
-                self.ledger.leased.discard(_id_in(request))
+                self.ledger.leased.discard((_value_of("from", request), _value_of("id", request)))
         elif request.method == "POST":
             self.ledger.sent.update(_bodies(request))
             self.ledger.batches.append(frozenset(_bodies(request)))
+            if "also=" in request.target:
+                number = 1 + len(_value_of("also", request).split(","))
+                self.ledger.copies |= dict.fromkeys(_bodies(request), number)
         elif request.method == "DELETE":
             self.ledger.asked_to_remove |= self._removed_by(request)
         elif request.target.endswith("&visibility=0"):
-            self.ledger.leased.discard(_id_in(request))
+            self.ledger.leased.discard((_queue_of(request), _value_of("id", request)))
 
     def _note_answer(self, request: ServiceRequest, answer: LoadAnswer, note: str) -> None:
         ledger = self.ledger
@@ -90,23 +93,24 @@ class Service:
         if request.method == "POST" and answer.status in (200, 201):
             ids = [line["id"] for line in _lines(answer)] or [answer.message_id]
             ledger.published.update(zip(ids, _bodies(request), strict=True))
-            ledger.queues.update(dict.fromkeys(ids, request.target.split("/")[1]))
+            ledger.queues.update(dict.fromkeys(ids, _queue_of(request)))
             ledger.notes.update(dict.fromkeys(ids, note))
         elif request.method == "DELETE" and answer.status in (200, 202):
             ledger.removed |= self._removed_by(request)
             ledger.notes.update(dict.fromkeys(self._removed_by(request), note))
         elif request.method == "GET" and answer.status == 200 and "?peek" not in request.target:
             for message_id, body in _received(answer):
-                self._note_lease(message_id, body, is_by_id="?id=" in request.target)
+                self._note_lease(request, message_id, body)
                 ledger.notes[message_id] = note
 
-    def _note_lease(self, message_id: str, body: bytes, *, is_by_id: bool) -> None:
-        ledger = self.ledger
+    def _note_lease(self, request: ServiceRequest, message_id: str, body: bytes) -> None:
+        ledger, is_by_id = self.ledger, "?id=" in request.target
+        leased = _queue_of(request), message_id
         assert ledger.published.get(message_id, body) == body
         assert body in ledger.sent
         assert message_id not in ledger.removed
-        assert is_by_id or ledger.may_keep_names or message_id not in ledger.leased
-        ledger.leased.add(message_id)
+        assert is_by_id or ledger.may_keep_names or leased not in ledger.leased
+        ledger.leased.add(leased)
 
     def _removed_by(self, request: ServiceRequest) -> set[str]:
         """The messages that a DELETE removes: those it names, or all of a queue."""
@@ -137,7 +141,7 @@ class Service:
     async def hand_out_all(self, ledger: FaultLedger) -> None:
         """Take over another one's ledger, and receive every message that it says is ready."""
         self.ledger = ledger
-        for queue in {"orders", *ledger.queues.values()}:
+        for queue in names_in(self.root / "queues"):
             request = ServiceRequest("GET", f"/{queue}/messages")
             while (answer := await self.send(request, "by a fresh store")).status == 200:
                 pass
@@ -155,7 +159,7 @@ class Service:
 
 @asynccontextmanager
 async def service_on(root: Path, files: Files) -> AsyncIterator[Service]:
-    """Serve `root`, with the queues `orders` and `probe`, until the block ends."""
+    """Serve `root`, with the queues `orders`, `bills` and `probe`, until the block ends."""
     config = ServerConfig(root=root, visibility_seconds=_LONG_SECONDS)
     async with open_store(config, files) as store:
         http = make_http(store, Limits(), None, Durations(), OriginPolicy(("mq",)))
@@ -165,7 +169,7 @@ async def service_on(root: Path, files: Files) -> AsyncIterator[Service]:
         try:
             port = int(runner.addresses[0][1])
             service = Service(root, port, store._work.spool)
-            for queue in ("orders", "probe"):
+            for queue in ("orders", "bills", "probe"):
                 await service.send(ServiceRequest("PUT", f"/{queue}"))
             yield service
         finally:
@@ -203,5 +207,9 @@ def _received(answer: LoadAnswer) -> list[tuple[str, bytes]]:
     ]
 
 
-def _id_in(request: ServiceRequest) -> str:
-    return parse_qs(request.target.partition("?")[2])["id"][0]
+def _queue_of(request: ServiceRequest) -> str:
+    return request.target.split("/")[1]
+
+
+def _value_of(parameter: str, request: ServiceRequest) -> str:
+    return parse_qs(request.target.partition("?")[2])[parameter][0]

@@ -46,6 +46,19 @@ async def test_root_in_memory_keeps_promises(
     await _sweep(root, kernel, Files(), OPERATIONS[name], fault)
 
 
+async def test_the_calls_on_messages_are_among_those_that_fail(disk: Path, kernel: Kernel) -> None:
+    """They are those of chains, which the native part would make out of sight."""
+    made: dict[str, set[str]] = {}
+    async with service_on(disk, kernel.beneath(Files())) as service:
+        for name in ("publish", "receive", "remove under its lease"):
+            await _run(service, kernel, OPERATIONS[name], None, 0)
+            made[name] = {*kernel.calls}
+
+    assert made["publish"] >= {"open", "write", "setxattr", "link", "fsync", "renameat2"}
+    assert made["receive"] >= {"pread", "getxattr", "setxattr", "utime", "renameat2"}
+    assert "renameat2" in made["remove under its lease"]
+
+
 async def _sweep(
     root: Path, kernel: Kernel, files: Files, operation: Operation, fault: Fault
 ) -> int:
