@@ -50,8 +50,6 @@ def begin_delete(operations: Operations, queue: QueueName, values: Values) -> Be
 
 async def delete_message_batch(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
     deletions = _Deletions(queue, call.values)
-    if not deletions.ids:
-        return deletions.answer([])
     await _have_read(operations, queue)
     return await deletions.begin(operations).end()
 
