@@ -5,14 +5,20 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+import ssl
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
+import uvloop
 from aiohttp import web
 
+from mq.daemon.tls import Certificate
+from mq.web.answers import Answer
 from mq.web.connections.http_server import HttpServer
+from tests.support.certificates import make_certificate
 from tests.support.processes import Server, wait_until
 from tests.support.wire import (
     SMALL_BODY_BYTES,
@@ -181,3 +187,54 @@ async def test_a_request_that_comes_while_idle_connections_are_closed_is_answere
         assert b"Connection: close" in answer
         writer.close()
     await http.shutdown(1)
+
+
+@pytest.mark.parametrize("is_tls", [False, True], ids=["plain", "TLS"])
+def test_an_answer_that_is_read_slowly_arrives_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_tls: bool
+) -> None:
+    """What still waits in the process when it ends never leaves it."""
+    monkeypatch.setattr("mq.web.connections.http_server.FIRST_REQUEST_SECONDS", 0.0)
+    body = bytes(60_000)
+    pair = make_certificate(tmp_path, "localhost")
+    context = Certificate(*pair).current() if is_tls else None
+
+    async def handle(request: web.BaseRequest) -> Answer:
+        assert request.transport is not None
+        narrow = request.transport.get_extra_info("socket")
+        narrow.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        return Answer(200, "", body)
+
+    def ask(port: int) -> socket.socket:
+        client = socket.socket()
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.settimeout(20)
+        client.connect(("127.0.0.1", port))
+        if is_tls:
+            trusting = ssl.create_default_context(cafile=str(pair.cert))
+            client = trusting.wrap_socket(client, server_hostname="localhost")
+        client.sendall(request_bytes("GET", "/"))
+        assert client.recv(1) == b"H"
+        return client
+
+    async def play() -> None:
+        http = HttpServer(handle)
+        loop = asyncio.get_running_loop()
+        listening = await loop.create_server(http, "127.0.0.1", 0, ssl=context)
+        client = await asyncio.to_thread(ask, listening.sockets[0].getsockname()[1])
+        while http.busy:
+            await asyncio.sleep(0)
+
+        listening.close()
+        with client, client.makefile("rb") as reader:
+            draining = asyncio.create_task(http.drain(60))
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert not draining.done()
+            answer = await asyncio.to_thread(reader.read)
+        assert answer.endswith(b"\r\n\r\n" + body)
+        await draining
+        await http.shutdown(1)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(play())

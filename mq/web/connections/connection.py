@@ -49,8 +49,6 @@ class Acceptor(Protocol):
 
     def refusal(self) -> bytes: ...
 
-    def end_request(self, connection: Connection) -> None: ...
-
 
 class Connection(web.RequestHandler):
     """One client's connection. `when_lost`, if set, is called when the client has closed the

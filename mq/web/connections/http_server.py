@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, cast
 
 from aiohttp import HttpVersion10, HttpVersion11, StreamReader, web
@@ -19,11 +18,14 @@ from mq.web.connections.connection import Connection, Limits
 from mq.web.connections.framing import MAX_HEADERS, body_may_not_come, refuse_framing
 from mq.web.connections.parsers import bound_waiting
 from mq.web.connections.quick_connection import QuickConnection, QuickHandler
-from mq.web.connections.unread import has_closed
+from mq.web.connections.unread import has_closed, is_taken_slowly
 from mq.web.problems import BAD_HTTP, PROBLEMS, error_response, problem_response, raw_answer
 
 FIRST_REQUEST_SECONDS = 1.0
 """How long a stopping server waits for a request that is about to arrive."""
+
+DRAIN_LOOK_SECONDS = 0.02
+"""How often a stopping server looks for what it still waits for."""
 
 UNREAD_LOOK_SECONDS = 5.0
 """How often the server looks for answers that are not read."""
@@ -58,7 +60,6 @@ class HttpServer(web.Server):
         """TLS handshakes that are under way, the oldest first. Each counts as a connection."""
         self.quick_handler = quick_handler
         self.is_draining = False
-        self._may_be_drained = asyncio.Event()
 
     def _make_request(
         self,
@@ -92,17 +93,12 @@ class HttpServer(web.Server):
             response = await self._handler(request)
         finally:
             connection.drop_handed_over()
-            self.end_request(connection)
+            self.busy.discard(connection)
         # What a client sends after CONNECT is not for this server.
         is_last = connection.is_last or request.method == "CONNECT"
         if is_last or body_may_not_come(request):
             response.force_close()
         return response
-
-    def end_request(self, connection: Connection) -> None:
-        self.busy.discard(connection)
-        if self.is_draining:
-            self._may_be_drained.set()
 
     # Accepting
 
@@ -142,7 +138,6 @@ class HttpServer(web.Server):
 
     def leave(self) -> None:
         self._accepted -= 1
-        self._may_be_drained.set()
 
     def connection_lost(
         self, handler: web.RequestHandler, exc: BaseException | None = None
@@ -183,7 +178,7 @@ class HttpServer(web.Server):
     # The end
 
     async def drain(self, timeout_seconds: float) -> None:
-        """Close idle connections at once, and each other one when its request is answered.
+        """Close idle connections at once, and each other one when its client has its answer.
 
         A new connection is about to send its first request, and its client cannot be told to send
         it again. So it has FIRST_REQUEST_SECONDS for that, as has one whose next request has begun
@@ -197,8 +192,8 @@ class HttpServer(web.Server):
                 # `close` would end aiohttp's task alone, and a request that the client then sends
                 # would not be answered.
                 connection.force_close()
-        await self._wait_until_answered(self._is_anybody_expected, FIRST_REQUEST_SECONDS)
-        await self._wait_until_answered(lambda: bool(self.busy), timeout_seconds)
+        await self._wait_while(self._is_anybody_expected, FIRST_REQUEST_SECONDS)
+        await self._wait_while(self._is_anybody_answered, timeout_seconds)
 
     def _is_anybody_expected(self) -> bool:
         return any(
@@ -206,14 +201,16 @@ class HttpServer(web.Server):
             for connection in self.connections
         )
 
-    async def _wait_until_answered(
-        self, is_waited_for: Callable[[], bool], timeout_seconds: float
-    ) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(timeout_seconds):
-                while is_waited_for():
-                    self._may_be_drained.clear()
-                    await self._may_be_drained.wait()
+    def _is_anybody_answered(self) -> bool:
+        """Whether a request is under way, or an answer that would end with this process."""
+        return bool(self.busy) or any(map(_is_taking, self.connections))
+
+    async def _wait_while(self, is_waited_for: Callable[[], bool], timeout_seconds: float) -> None:
+        end = self._event_loop.time() + timeout_seconds
+        while self._event_loop.time() < end:
+            if not is_waited_for():
+                return
+            await asyncio.sleep(DRAIN_LOOK_SECONDS)
 
 
 def _refuse_version(request: web.BaseRequest) -> web.Response:
@@ -226,6 +223,11 @@ def _refuse_version(request: web.BaseRequest) -> web.Response:
 def _is_expected(connection: web.RequestHandler) -> bool:
     assert isinstance(connection, Connection)
     return connection.expects_request
+
+
+def _is_taking(connection: web.RequestHandler) -> bool:
+    assert isinstance(connection, Connection)
+    return connection.own_transport is not None and is_taken_slowly(connection.own_transport)
 
 
 def _last(response: web.Response) -> web.Response:

@@ -134,7 +134,7 @@ class QuickConnection(Connection):
 
     @property
     def expects_request(self) -> bool:
-        return not self._is_lingering and super().expects_request
+        return self._is_open and not self._is_lingering and super().expects_request
 
     @property
     def _is_open(self) -> bool:
@@ -201,7 +201,7 @@ class QuickConnection(Connection):
         is_last = self.is_last
         data = b"" if answer is None else answer.to_bytes(is_last)
         self._is_quick = False
-        self._acceptor.end_request(self)
+        self._acceptor.busy.discard(self)
         transport = self.own_transport
         if transport is None or transport.is_closing() or self._force_close:
             return
@@ -252,7 +252,7 @@ class QuickConnection(Connection):
         self._handed_over, self.started = outcome, started
         if not self._is_open:
             self.drop_handed_over()
-            self._acceptor.end_request(self)
+            self._acceptor.busy.discard(self)
             return
         self._messages.append(parsed)
         self._go_on()

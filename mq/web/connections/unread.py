@@ -82,6 +82,14 @@ def takes_at_once(transport: asyncio.BaseTransport, length: int) -> bool:
     return length + unacknowledged_bytes(transport) <= room
 
 
+def is_taken_slowly(transport: asyncio.Transport) -> bool:
+    """Return whether some of an answer may wait in this process for its client. Over TLS the event
+    loop does not tell: it may as long as the client has not acknowledged all."""
+    if transport.get_extra_info("sslcontext"):
+        return unacknowledged_bytes(transport) > 0
+    return transport.get_write_buffer_size() > 0
+
+
 def has_closed(transport: asyncio.BaseTransport) -> bool:
     """Return whether the client has closed its own direction, or both, as far as this machine
     knows. It takes one poll(2), because the event loop may not have come to the socket's end yet.
