@@ -23,8 +23,7 @@ from mq_sqs.faults import (
 from mq_sqs.messages.handles import LeasedMessage, make_handle, read_handle
 from mq_sqs.operations.batches import answer_batch, check_entries
 from mq_sqs.protocol import Values
-
-_MAX_VISIBILITY_SECONDS = 43_200
+from mq_sqs.queues.queue_attributes import MAX_VISIBILITY_SECONDS
 
 
 async def delete_message(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
@@ -157,7 +156,7 @@ async def _change(
     """Change the visibility of a message. Raises SQSError, MQError."""
     if seconds is None:
         raise missing("VisibilityTimeout")
-    check_number("VisibilityTimeout", seconds, 0, _MAX_VISIBILITY_SECONDS)
+    check_number("VisibilityTimeout", seconds, 0, MAX_VISIBILITY_SECONDS)
     message_id, lease = receipt
     if not await operations.keeper_of(queue).change_visibility(queue, message_id, lease, seconds):
         is_there = await operations.store.call(_is_there, queue, message_id)

@@ -30,10 +30,8 @@ from mq_sqs.messages.message_attributes import (
 from mq_sqs.messages.properties import DEDUPLICATION_ID, GROUP_ID, attributes_of, system_of
 from mq_sqs.operations.batches import MAX_ENTRIES
 from mq_sqs.queues.addresses import Addressing
-from mq_sqs.queues.queue_attributes import KNOWN
+from mq_sqs.queues.queue_attributes import KNOWN, MAX_VISIBILITY_SECONDS, MAX_WAIT_SECONDS
 
-_MAX_WAIT_SECONDS = 20
-_MAX_VISIBILITY_SECONDS = 43_200
 _UNTIL_SHOWN_SECONDS = 30.0
 """How long a message that is to be shown again at once stays hidden, if a crash comes between its
 receive and that."""
@@ -70,10 +68,10 @@ async def receive_message(operations: Operations, call: SqsCall, queue: QueueNam
 async def _receive(operations: Operations, call: SqsCall, queue: QueueName) -> _Found:
     attempt_id = read_attempt_id(call.values)
     limit = call.number("MaxNumberOfMessages", 1, MAX_ENTRIES) or 1
-    wait = call.number("WaitTimeSeconds", 0, _MAX_WAIT_SECONDS)
+    wait = call.number("WaitTimeSeconds", 0, MAX_WAIT_SECONDS)
     if wait is None:
         wait = await operations.number_of(queue, "ReceiveMessageWaitTimeSeconds")
-    visibility = call.number("VisibilityTimeout", 0, _MAX_VISIBILITY_SECONDS)
+    visibility = call.number("VisibilityTimeout", 0, MAX_VISIBILITY_SECONDS)
     usual = await operations.number_of(queue, "VisibilityTimeout")
     hidden_seconds = usual if visibility is None else visibility
     if not is_fifo(queue) or not hidden_seconds:

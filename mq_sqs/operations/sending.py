@@ -48,12 +48,10 @@ from mq_sqs.messages.packing import (
 from mq_sqs.messages.properties import DEDUPLICATION_ID, GROUP_ID
 from mq_sqs.operations.batches import answer_batch, check_entries
 from mq_sqs.protocol import Values
-from mq_sqs.queues.queue_attributes import MAX_MESSAGE_BYTES, message_limit
+from mq_sqs.queues.queue_attributes import MAX_DELAY_SECONDS, MAX_MESSAGE_BYTES, message_limit
 
 TRACE_ID = "x-amzn-trace-id"
 """The header whose value messages without an `AWSTraceHeader` get as theirs."""
-
-_MAX_DELAY_SECONDS = 900
 
 
 class Outgoing(NamedTuple):
@@ -253,7 +251,7 @@ def _delay_ns(values: Values) -> int | None:
     seconds = values.get("DelaySeconds")
     if seconds is None:
         return None
-    return check_number("DelaySeconds", seconds, 0, _MAX_DELAY_SECONDS) * SECOND_NS
+    return check_number("DelaySeconds", seconds, 0, MAX_DELAY_SECONDS) * SECOND_NS
 
 
 def _check_total(total: int) -> None:

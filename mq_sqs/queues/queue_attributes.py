@@ -33,6 +33,10 @@ MODIFIED = "sqs.modified"
 
 MAX_MESSAGE_BYTES = 1 << 20
 MAX_RETENTION_SECONDS = 1_209_600
+MAX_VISIBILITY_SECONDS = 43_200
+MAX_DELAY_SECONDS = 900
+MAX_WAIT_SECONDS = 20
+"""Amazon's limits: of a queue's attributes, and of what a request says in their place."""
 
 _HIDES_NOTHING = "sqs.visibility"
 """A visibility timeout of 0, which is not a setting of MQ."""
@@ -48,11 +52,11 @@ class _Number(NamedTuple):
 
 
 _NUMBERS: Mapping[str, _Number] = {
-    "VisibilityTimeout": _Number("visibility", 0, 43_200, 30),
-    "DelaySeconds": _Number("delay", 0, 900, 0),
+    "VisibilityTimeout": _Number("visibility", 0, MAX_VISIBILITY_SECONDS, 30),
+    "DelaySeconds": _Number("delay", 0, MAX_DELAY_SECONDS, 0),
     "MessageRetentionPeriod": _Number("ttl", 60, MAX_RETENTION_SECONDS, 345_600),
     "MaximumMessageSize": _Number("sqs.max-size", 1024, MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES),
-    "ReceiveMessageWaitTimeSeconds": _Number("sqs.wait", 0, 20, 0),
+    "ReceiveMessageWaitTimeSeconds": _Number("sqs.wait", 0, MAX_WAIT_SECONDS, 0),
 }
 
 NEW_QUEUE: Mapping[str, str] = {"ttl": str(_NUMBERS["MessageRetentionPeriod"].default)}

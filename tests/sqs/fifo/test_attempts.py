@@ -91,7 +91,7 @@ async def test_a_call_that_waits_is_answered_with_another_of_its_attempt(
         return await work
 
     monkeypatch.setattr(receiving, "unless_client_leaves", stay)
-    monkeypatch.setattr(receiving, "_MAX_WAIT_SECONDS", HOUR)
+    monkeypatch.setattr(receiving, "MAX_WAIT_SECONDS", HOUR)
     async with asyncio.timeout(30), fifo_on(root) as line:
         operations = Operations(line.store, Addressing(), 30.0)
         line.service = operations.fifo
