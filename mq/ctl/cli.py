@@ -79,8 +79,7 @@ def mqctl(context: click.Context) -> None:
 @click.pass_context
 def ls(context: click.Context, admin: str | None) -> None:
     """List the queues and count their messages."""
-    flags = flags_of(context)
-    flags = flags._replace(admin=admin or flags.admin)
+    flags = flags_of(context, admin)
     with opened(flags) as access:
         _print_counts(flags, access.list_queues())
 

@@ -79,9 +79,9 @@ def _note(context: click.Context, parameter: click.Parameter, value: object) -> 
         context.meta.setdefault(f"{_META}.{source.name}", {})[parameter.name] = value
 
 
-def flags_of(context: click.Context) -> CommonFlags:
-    """Return the flags that apply. A flag wins over a variable. Raises UsageError if both ways are
-    chosen."""
+def flags_of(context: click.Context, admin: str | None = None) -> CommonFlags:
+    """Return the flags that apply; `admin` is that of `admin_option`. A flag wins over a variable.
+    Raises UsageError if both ways are chosen."""
     flags: dict[str, Any] = context.meta.get(f"{_META}.{ParameterSource.COMMANDLINE.name}", {})
     variables: dict[str, Any] = context.meta.get(f"{_META}.{ParameterSource.ENVIRONMENT.name}", {})
     for given in (flags, variables):
@@ -99,7 +99,7 @@ def flags_of(context: click.Context) -> CommonFlags:
         flags.get("as_json", False),
         both.get("token_file"),
         both.get("cacert"),
-        _admin_of_server(None if "url" in flags else os.environ.get("MQ_ADMIN"), url),
+        admin or _admin_of_server(None if "url" in flags else os.environ.get("MQ_ADMIN"), url),
     )
 
 

@@ -24,10 +24,9 @@ def queue_names(context: click.Context, begun: str) -> list[str]:
     answers: a prompt has no place for an error."""
     logging.getLogger("mq.client").disabled = True
     try:
-        flags = flags_of(context)
         # Not every command that takes a queue has the flag.
-        admin = context.params.get("admin") or os.environ.get("MQCTL_ADMIN") or flags.admin
-        flags = flags._replace(admin=admin)
+        admin = context.params.get("admin") or os.environ.get("MQCTL_ADMIN")
+        flags = flags_of(context, admin)
         found = _over_http(flags) if flags.root is None else _in_folders(flags.root)
     except (MQError, OSError, ValueError, LookupError, TypeError, click.UsageError):
         return []

@@ -49,8 +49,7 @@ def top(
     With names it shows only those. Where stdin or stdout is not a terminal, it prints one table. It
     changes nothing.
     """
-    flags = flags_of(context)
-    flags = flags._replace(admin=admin or flags.admin)
+    flags = flags_of(context, admin)
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     with opened(flags) as access:
         meter = FlowMeter()
