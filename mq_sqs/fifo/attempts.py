@@ -47,9 +47,6 @@ class Attempts:
         self._of_message: dict[tuple[QueueName, MessageId], _Key] = {}
         self._polls: dict[_Key, list[LongPoll]] = {}
 
-    def __len__(self) -> int:
-        return len(self._attempts)
-
     def find(self, queue: QueueName, attempt_id: str) -> ReceiveAttempt | None:
         """Return the attempt of that id, unless it is too old, or one of its messages was deleted
         or changed since."""

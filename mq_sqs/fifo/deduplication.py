@@ -44,9 +44,6 @@ class Deduplication:
         self._sent: dict[bytes, _Sent] = {}
         self._ends: list[_Sent] = []
 
-    def __len__(self) -> int:
-        return len(self._ends)
-
     def find(self, digest: bytes, now: float) -> MessageId | None:
         """Return the message that a new one would repeat, or None."""
         self.forget_old(now, _FORGOTTEN_AT_ONCE)

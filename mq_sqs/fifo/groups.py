@@ -51,9 +51,6 @@ class Groups:
         self.available = 0
         """The number of groups that have a message to receive."""
 
-    def __len__(self) -> int:
-        return len(self._groups)
-
     def __contains__(self, message_id: str) -> bool:
         return message_id in self._group_of
 

@@ -79,9 +79,6 @@ class KnownHeads:
         self._memory = HeadMemory[QuickHead]()
         self._heads = self._memory.heads
 
-    def __len__(self) -> int:
-        return len(self._heads)
-
     def find(self, data: bytes) -> tuple[QuickHead, bytes] | None:
         """Return the head and the body of a whole request, or None if its head is not known or
         `data` is anything but one whole request. The parser must be about to read a head."""

@@ -197,7 +197,7 @@ def test_the_end_of_a_head_is_not_taken_for_a_head(lesson: Lesson, cut: int) -> 
     for _ in range(3):
         assert not lesson.learn(RECEIVE[cut:], before=RECEIVE[:cut])
 
-    assert len(lesson.heads) == 0
+    assert len(lesson.heads._heads) == 0
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_a_bounded_number_of_heads_is_kept(lesson: Lesson) -> None:
             lesson.learn(data)
         assert lesson.knows(data)
 
-    assert len(lesson.heads) == 10
+    assert len(lesson.heads._heads) == 10
 
 
 def test_a_bounded_number_of_heads_that_came_once_is_remembered(

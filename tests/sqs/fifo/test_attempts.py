@@ -192,7 +192,7 @@ def test_an_attempt_is_kept_for_five_minutes_from_its_first_answer() -> None:
     assert known.find(LINE, "a") is not None
     now = ATTEMPT_SECONDS
     assert known.find(LINE, "a") is None
-    assert (len(known), known._bytes, known._of_message) == (0, 0, {})
+    assert (len(known._attempts), known._bytes, known._of_message) == (0, 0, {})
 
 
 def test_an_empty_answer_is_not_kept() -> None:

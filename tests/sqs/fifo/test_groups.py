@@ -69,7 +69,7 @@ def test_groups_without_messages_are_forgotten() -> None:
     for taken in groups.take(1000):
         groups.forget(taken[24:])
 
-    assert (len(groups), groups.available) == (0, 0)
+    assert (len(groups._groups), groups.available) == (0, 0)
     assert groups.take(1) == []
 
 

@@ -231,9 +231,9 @@ async def test_an_idle_queue_forgets_what_is_too_old_to_be_sent_twice(root: Path
         await line.send("1")
         state = line.service._queues.get(LINE)
         assert state is not None
-        assert len(state.deduplication) == 1
+        assert len(state.deduplication._ends) == 1
         state.clock = lambda: time.monotonic() + 301
 
         await line.store.call(look_for_overdue, line.service._queues)
 
-        assert len(state.deduplication) == 0
+        assert len(state.deduplication._ends) == 0
