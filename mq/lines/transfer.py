@@ -55,22 +55,15 @@ class TakenOut(NamedTuple):
     remove: Callable[[], bool]
 
 
-class Moved(NamedTuple):
-    """How many lines were written, and how many of their messages are still in the queue, because
-    their visibility timeout was over."""
-
-    written: int
-    kept: int
-
-
 def take_out(
     take: Callable[[], TakenOut | None],
     output: BinaryIO,
     limit: int | None,
     tell: Callable[[int], object] = lambda written: None,
-) -> Moved:
+) -> int:
     """Write a line for each message that `take` returns, and remove the message after that. `tell`
-    is told how many were written so far."""
+    is told how many were written so far. Returns how many of these messages are still in the queue,
+    because their visibility timeout was over."""
     written = kept = 0
     files = Files()
     while limit is None or written < limit:
@@ -82,7 +75,7 @@ def take_out(
         tell(written)
         if len(batch) < left and sum(len(taken.line.body) for taken in batch) < _BATCH_BYTES:
             break
-    return Moved(written, kept)
+    return kept
 
 
 def _write_batch(

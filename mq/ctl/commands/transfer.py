@@ -62,8 +62,7 @@ def export_queue(context: click.Context, queue: QueueName, remove: bool, limit: 
             with said_when_interrupted(lambda: _say_exported(bar, counts)), bar:
                 kept = 0
                 if remove:
-                    moved = take_out(take, output, limit, tell)
-                    kept = moved.kept
+                    kept = take_out(take, output, limit, tell)
                 else:
                     _copy(access, queue, wanted, output, tell)
                     flush(output, Files())
