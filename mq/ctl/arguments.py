@@ -45,6 +45,7 @@ _OTHER_WORDS = {
     "set": "config configure update",
     "set QUEUE paused=true": "pause suspend",
     "set QUEUE paused=false": "resume unpause",
+    "set QUEUE also=OTHERS": "bind fanout mirror",
     "purge": "clear empty drain flush truncate purge-queue",
     "peek": "browse view look",
     "top": "watch monitor",

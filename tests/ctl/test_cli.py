@@ -251,7 +251,8 @@ def test_a_wrong_use_is_one_line_and_exit_code_2(ctl: Ctl, words: list[str]) -> 
     [("delete", "rm for a queue, ack for a message"), ("publish", "send"), ("get", "recv"),
      ("help", "--help"), ("queues", "ls"), ("kick", "redrive"), ("browse", "peek"),
      ("reserve", "recv"), ("watch", "top"), ("term", "move"), ("start", "the command mq"),
-     ("pause", "set QUEUE paused=true"), ("resume", "set QUEUE paused=false")],
+     ("pause", "set QUEUE paused=true"), ("resume", "set QUEUE paused=false"),
+     ("bind", "set QUEUE also=OTHERS")],
 )  # fmt: skip
 def test_a_command_of_another_name_names_what_was_meant(no_way: Ctl, word: str, meant: str) -> None:
     done = no_way(word, "orders")
