@@ -229,8 +229,6 @@ class BatchWriter(Portable, DataSourceArrowWriter):
             return is_committed(spool, self._job, self._batch)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
-        if self._was_committed:
-            return Staged(self._job, self._batch, None, was_committed=True)
         return stage(self._options, self._job, self._batch, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:

@@ -10,6 +10,7 @@ import pytest
 from pyspark import TaskContext
 from pyspark.errors import AnalysisException
 
+from mq.disk.calls import CHAINS_AT_ONCE
 from tests.support.lone_root import Root
 from tests.support.messages import read_seal
 
@@ -110,7 +111,9 @@ def test_a_row_that_is_no_message_fails_the_write_and_nothing_is_written(
     spark: Any, lone_root: Root, row: tuple[Any, ...], detail: str
 ) -> None:
     columns = "value string, queue string, id string, content_type string, delay double"
-    frame = spark.createDataFrame([("good", None, None, None, None), row], columns)
+    # Some rows are staged before the last.
+    good = [("good", None, None, None, None)] * CHAINS_AT_ONCE
+    frame = spark.createDataFrame([*good, row], columns).coalesce(1)
 
     with pytest.raises(Exception, match=detail):
         write(frame, lone_root)

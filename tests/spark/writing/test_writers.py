@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from mq.disk import calls
@@ -19,12 +20,14 @@ from mq.lifecycle import Actor
 from mq.names import QueueName
 from mq.spool.root import visit_root
 from mq.spool.spark.staging import Attempt, StagedMessage
+from pyspark_mq.by_url.staging import make_staged_queue, open_staging
 from pyspark_mq.options.addresses import Addresses
 from pyspark_mq.options.options import BATCH_WRITE, STREAM_WRITE, Options, parse_options
 from pyspark_mq.writing.write import BatchWriter, NotBrought, Staged, StreamWriter, commit_staged
 from tests.support.faults import raising
 from tests.support.lone_root import Root
 from tests.support.spark_files import HookedFiles, sweep
+from tests.support.url_site import UrlSite
 
 ORDERS = QueueName("orders")
 
@@ -43,9 +46,10 @@ def options(root: Root, version: int | None = None) -> Options:
     return parse_options(given | {"txnAppId": "app", "txnVersion": str(version)}, BATCH_WRITE)
 
 
-def task(root: Root, name: str, body: bytes, job: str = "app", batch: int = 1) -> Staged:
+def task(root: Root | UrlSite, name: str, body: bytes, job: str = "app", batch: int = 1) -> Staged:
     """One that ended well."""
-    spool = visit_root(root.path, Files(), Actor.SPARK)
+    path = root.path if isinstance(root, Root) else root.staging / "out"
+    spool = visit_root(path, Files(), Actor.SPARK)
     attempt = Attempt(spool, job, batch, name)
     attempt.add([StagedMessage(ORDERS, body)])
     attempt.seal()
@@ -78,9 +82,19 @@ def test_the_abort_of_a_replaced_driver_leaves_the_new_drivers_rows(lone: Root) 
     of_new: list[Any] = [task(lone, "0-2", b"one"), task(lone, "1-2", b"two")]
 
     old.abort(of_old, 1)
-    new.commit(of_new, 1)
 
+    assert sorted(os.listdir(lone.path / "spark/stage/app/1")) == ["0-2", "1-2"]
+    new.commit(of_new, 1)
     assert bodies(lone) == [b"one", b"two"]
+
+
+def test_a_task_of_a_version_that_is_committed_reads_no_row(lone: Root) -> None:
+    BatchWriter(options(lone, 1)).commit([task(lone, "0-1", b"one")])
+    rows = iter(pa.record_batch({"value": [b"other"]}) for _ in range(1))
+
+    assert BatchWriter(options(lone, 1)).write(rows).was_committed
+
+    assert len(list(rows)) == 1
 
 
 def test_a_version_whose_driver_was_killed_after_the_link_is_finished_by_another_run(
@@ -167,6 +181,20 @@ def test_by_url_a_write_that_is_committed_and_not_brought_hopes_for_no_server(lo
 
     with pytest.raises(NotBrought, match="Any write with this staging, even one without rows, "):
         commit_staged(by_url, "app", 1, [task(lone, "0-1", b"one")], files)
+
+
+def test_by_url_any_write_publishes_what_a_dead_driver_has_committed(site: UrlSite) -> None:
+    """No server sweeps a staging."""
+    spool = open_staging(site.prepare("out"))
+    make_staged_queue(spool, ORDERS)
+    spool.close()
+    named = site.options | {"txnAppId": "app", "txnVersion": "1"}
+    died = BatchWriter(parse_options(named, BATCH_WRITE))
+    dies_before_it_delivers(died, task(site, "0-1", b"one"))
+
+    BatchWriter(parse_options(site.options, BATCH_WRITE)).commit([])
+
+    assert site.bodies() == [b"one"]
 
 
 def test_by_url_what_an_aborted_write_has_staged_leaves_the_disk(lone: Root) -> None:
