@@ -21,11 +21,10 @@ def find_fetched(spool: Spool) -> Fetched:
         if parsed is None or opened is None:
             continue
         with opened:
-            # What was not synced may have its whole length, in zeros.
-            seal, is_whole = opened.seal, not fails_its_seal(opened, spool.files)
-        if seal is not None:
+            # What was not synced may have its whole length, in zeros. A copy may lack the seal.
+            is_whole = opened.seal is not None and not fails_its_seal(opened, spool.files)
             leases = found.setdefault((parsed[0], is_whole), {})
-            leases[parsed[1]] = f"{seal.lease:016x}"
+            leases[parsed[1]] = f"{opened.lease:016x}"
     return found
 
 

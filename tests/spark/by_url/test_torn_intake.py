@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mq.spool.message.seal import SEAL_ATTRIBUTE
 from pyspark_mq.by_url.intake import Intake
 from tests.support.url_site import UrlSite
 
@@ -20,7 +21,12 @@ def fill_with_zeros(path: Path) -> None:
     path.write_bytes(bytes(path.stat().st_size))
 
 
-@pytest.mark.parametrize("tear", [cut_off, fill_with_zeros])
+def lose_seal(path: Path) -> None:
+    """A copy without extended attributes does that."""
+    os.removexattr(path, SEAL_ATTRIBUTE)
+
+
+@pytest.mark.parametrize("tear", [cut_off, fill_with_zeros, lose_seal])
 def test_what_was_torn_before_it_was_synced_is_not_removed_at_the_server(
     site: UrlSite, start_intake: Callable[[], Intake], tear: Callable[[Path], None]
 ) -> None:
@@ -40,14 +46,15 @@ def test_what_was_torn_before_it_was_synced_is_not_removed_at_the_server(
     assert site.orders.counts()[1:4] == (0, 0, 0)
 
 
+@pytest.mark.parametrize("damage", [fill_with_zeros, lose_seal])
 def test_what_was_damaged_after_it_was_removed_at_the_server_is_not_dropped(
-    site: UrlSite, start_intake: Callable[[], Intake]
+    site: UrlSite, start_intake: Callable[[], Intake], damage: Callable[[Path], None]
 ) -> None:
     site.orders.publish_many(["one"])
     [message] = site.orders.receive_many(10, visibility=60)
     start_intake().stage(site.orders.name, [message])
     message.ack()
-    fill_with_zeros(site.staging / f"in/delay/orders:{message.id}")
+    damage(site.staging / f"in/delay/orders:{message.id}")
 
     assert start_intake().settle() == 1
 

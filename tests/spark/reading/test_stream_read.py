@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from mq.disk.files import Files
 from mq.errors import ClaimError
@@ -168,6 +169,18 @@ def test_a_checkpoint_that_is_refused_leaves_the_one_that_owns_the_group_alone(
         old.latestOffset({"seq": 0}, old.getDefaultReadLimit())
 
     assert owner.next_batch(1, 1, None) == 2
+
+
+def test_a_batch_of_all_that_is_there_has_no_limits(lone_root: Root) -> None:
+    """A trigger that runs once asks for it."""
+    lone_root.put("orders", b"one", b"two")
+    given = {"root": str(lone_root.path), "queue": "orders", "maxMessagesPerTrigger": "1"}
+    reader = StreamReader(parse_options(given, STREAM_READ))
+
+    assert reader.latestOffset(reader.initialOffset(), ReadAllAvailable()) == {"seq": 1}
+
+    assert lone_root.names("queues") == []
+    reader.stop()
 
 
 def test_a_checkpoint_deleted_before_its_first_batch_was_done_is_an_error_too(
