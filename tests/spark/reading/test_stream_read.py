@@ -183,6 +183,36 @@ def test_a_batch_of_all_that_is_there_has_no_limits(lone_root: Root) -> None:
     reader.stop()
 
 
+def test_available_now_reads_what_is_there_when_it_begins(lone_root: Root) -> None:
+    lone_root.put("orders", b"one")
+    given = {"root": str(lone_root.path), "queue": "orders"}
+    reader = StreamReader(parse_options(given, STREAM_READ))
+    reader.prepareForTriggerAvailableNow()
+    start, limit = reader.initialOffset(), reader.getDefaultReadLimit()
+    lone_root.put("orders", b"later")
+
+    assert [reader.latestOffset({"seq": n}, limit)["seq"] for n in (start["seq"], 1)] == [1, 1]
+
+    assert len(lone_root.names("queues")) == 1
+    reader.stop()
+
+
+def test_a_part_is_read_in_order_and_without_other_files(
+    lone_root: Root, start_driver: Callable[..., Driver]
+) -> None:
+    given = {"root": str(lone_root.path), "queue": "orders", "group": "lake"}
+    task, driver = StreamReader(parse_options(given, STREAM_READ)), start_driver(numPartitions="1")
+    lone_root.put("orders", *numbered(20))
+    driver.next_batch(0, None, None)
+    [part] = driver.parts_between(0, 1)
+    (lone_root.path / "spark" / part / "notes").touch()
+    spool = visit_root(lone_root.path, Files(), Actor.SPARK)
+
+    assert [row.value for row in task._rows(spool, part)] == numbered(20)
+
+    spool.close()
+
+
 def test_a_checkpoint_deleted_before_its_first_batch_was_done_is_an_error_too(
     lake: ReadLake, tmp_path: Path, start_driver: Callable[..., Driver]
 ) -> None:
