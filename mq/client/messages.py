@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from mq.client.arguments import by_name, seconds, text
+from mq.client.arguments import by_name, queue_name, seconds, text
 from mq.client.errors import BadRequest
 from mq.errors import InvalidRequest
 from mq.lines import ndjson
@@ -28,13 +28,15 @@ _TEXT = "text/plain; charset=utf-8"
 
 @dataclass(frozen=True, slots=True)
 class NewMessage:
-    """A message to publish with others, with the parameters of `publish`."""
+    """A message to publish with others, with the parameters of `publish`. `queue` is its queue, if
+    that is another one than the others are for."""
 
     body: Body
     content_type: str | None = None
     delay: float | None = None
     message_id: str | None = None
     properties: Properties = field(default_factory=dict)
+    queue: str | None = None
 
 
 class Counts(NamedTuple):
@@ -153,6 +155,7 @@ def write_line(message: NewMessage, message_id: MessageId) -> bytes:
         seconds("delay", message.delay)
     fields = {
         "id": message_id,
+        "queue": None if message.queue is None else queue_name("queue", message.queue),
         "content_type": content_type_of(message),
         "delay": message.delay,
         "properties": properties_of(message) or None,

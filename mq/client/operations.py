@@ -132,7 +132,9 @@ def publish_many(
     published: list[MessageId] = []
     for part in _batches(context, messages, MAX_BATCH_LINES // len(queues)):
         if isinstance(part, NewMessage):
-            published.append((yield from publish(context, queues, part)))
+            own = None if part.queue is None else arguments.queue_name("queue", part.queue)
+            to = [*dict.fromkeys([own or queues[0], *queues[1:]])]
+            published.append((yield from publish(context, to, part)))
             continue
         request = Request(
             "POST",

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from mq.config import KIB, MAX_CONTENT_TYPE_BYTES, MAX_DELAY_SECONDS
 from mq.errors import InvalidName, InvalidRequest, shown
-from mq.names import MessageId, parse_message_id
+from mq.names import MessageId, QueueName, parse_message_id, parse_queue_name
 from mq.properties import NO_PROPERTIES, Properties, check_properties
 
 MEDIA_TYPE = "application/x-ndjson"
@@ -33,20 +33,21 @@ thirty bytes for each, and it holds up all other threads meanwhile."""
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
-_MEMBERS = frozenset({"body", "body_base64", "id", "delay", "content_type", "properties"})
+_MEMBERS = frozenset({"body", "body_base64", "id", "delay", "content_type", "properties", "queue"})
 
 _TAIL = b'"}\n'
 
 
 class Line(NamedTuple):
     """A message to publish. `content_type` None means the default type, `delay_seconds` None the
-    delay that the queue's settings say."""
+    delay that the queue's settings say, `queue` None that of the others in its batch."""
 
     body: bytes
     message_id: MessageId | None = None
     content_type: str | None = None
     delay_seconds: float | None = None
     properties: Properties = NO_PROPERTIES
+    queue: QueueName | None = None
 
 
 def write_line(fields: Mapping[str, object], body: bytes) -> bytes:
@@ -138,6 +139,7 @@ def parse_line(text: bytes, passed_over: Collection[str] = ()) -> Line:
         _content_type(members),
         _delay(members),
         _properties(members) if "properties" in members else NO_PROPERTIES,
+        _queue(members),
     )
 
 
@@ -229,6 +231,17 @@ def _own_id(members: Mapping[str, Any]) -> MessageId | None:
         return parse_message_id(members["id"])
     except InvalidName as error:
         _refuse(str(error))
+
+
+def _queue(members: Mapping[str, Any]) -> QueueName | None:
+    if "queue" not in members:
+        return None
+    if not isinstance(members["queue"], str):
+        _refuse("'queue' must be a string")
+    try:
+        return parse_queue_name(members["queue"])
+    except InvalidName as error:
+        _refuse(f"'queue': {error}")
 
 
 def _delay(members: Mapping[str, Any]) -> float | None:

@@ -114,6 +114,16 @@ def flush(output: BinaryIO, files: Files) -> None:
         files.sync(output.fileno())
 
 
+def parse_exported(text: bytes) -> Line:
+    """Return the message in a line that `export` or `recv --json` wrote. Raises InvalidRequest."""
+    line = parse_line(text, _PASSED_OVER)
+    if line.queue is not None:
+        raise InvalidRequest(
+            "all lines go to one queue here; only a batch takes lines that name theirs"
+        )
+    return line
+
+
 class Numbered(NamedTuple):
     """A line and its number, counted from 1; or what is wrong with it."""
 
@@ -125,7 +135,7 @@ def put_in(
     lines: BufferedIOBase,
     publish: Callable[[Line], object],
     begin: Callable[[Sequence[Line]], Callable[[], bool]],
-    parse: Callable[[bytes], Line] = lambda text: parse_line(text, _PASSED_OVER),
+    parse: Callable[[bytes], Line] = parse_exported,
 ) -> Iterator[int]:
     """Publish each line, as `parse` reads it. Yields the number of messages published so far, after
     each step. Lines of white space alone are passed over.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 
 from aiohttp import web
 
 from mq.errors import BodyUnreadable, MQError
-from mq.names import parse_queue_name
+from mq.names import QueueName, parse_queue_name
 from mq.store.store import Store
 from mq.web.answers import OUR_HEADERS, ROOT_ID, HttpHandler, Response
 from mq.web.connections.quick_connection import raise_handed_over, start_of
@@ -24,6 +26,10 @@ from mq.web.problems import (
 )
 from mq.web.routes import Found, find
 from mq.web.tokens import Tokens
+
+
+def _anything(_queue: QueueName) -> None:
+    """Allow what is asked for: there are no tokens."""
 
 
 def make_api(
@@ -105,7 +111,10 @@ async def _answer(
         detail = f"this path takes {allowed}" + found.hint(request.method)
         return problem_response(METHOD_NOT_ALLOWED, detail, {"Allow": allowed})
     parameters = read_parameters(found.query, route.parameters, route.lists)
+    require_allowed: Callable[[QueueName], object] = _anything
     if token is not None:
+        require_allowed = partial(token.require, route.scope_with(parameters))
         for each in route.queues_with(queue, parameters):
-            token.require(route.scope_with(parameters), each)
-    return await route.handler(store, request, Target(queue, found.message_id, parameters))
+            require_allowed(each)
+    target = Target(queue, found.message_id, parameters, require_allowed)
+    return await route.handler(store, request, target)

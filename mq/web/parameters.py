@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 from urllib.parse import parse_qsl
 
@@ -49,11 +50,13 @@ class BareHead(NamedTuple):
 
 
 class Target(NamedTuple):
-    """The target of a request: a checked queue name, the id as it came, the parameters."""
+    """The target of a request: a checked queue name, the id as it came, the parameters.
+    `require_allowed` raises Forbidden if the request may not do the same with another queue."""
 
     queue: QueueName
     message_id: str
     parameters: dict[str, str]
+    require_allowed: Callable[[QueueName], object]
 
 
 def path_and_query(request: web.BaseRequest) -> str:

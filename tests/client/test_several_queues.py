@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from mq.client import Client, Message, NewMessage, Queue, QueueNotFound
+from mq.config import MAX_BATCH_BYTES
 from mq.errors import InvalidName
 from tests.support.faces import Running, counts, new_queue
 from tests.support.processes import wait_until
@@ -132,6 +133,27 @@ def test_batches_for_several_queues_are_smaller(urgent: Queue, orders: Queue) ->
 
     assert len(set(sent)) == 600
     assert (counts(orders), counts(urgent)) == ((600, 0, 0), (600, 0, 0))
+
+
+def test_messages_of_a_batch_may_name_queues_of_their_own(urgent: Queue, orders: Queue) -> None:
+    """All are published, or none; but one that is too large for a batch goes by itself."""
+    large = b"x" * (MAX_BATCH_BYTES + 1)
+    messages = [
+        NewMessage("order", message_id="1"),
+        NewMessage("mail", message_id="2", queue=urgent.name),
+        NewMessage(large, message_id="3", queue=urgent.name),
+    ]
+    with pytest.raises(QueueNotFound, match="absent"):
+        orders.publish_many([*messages[:2], NewMessage("x", queue="absent")])
+    assert (counts(orders), counts(urgent)) == ((0, 0, 0), (0, 0, 0))
+
+    assert orders.publish_many(messages) == ["1", "2", "3"]
+
+    assert [each.text() for each in orders.receive_many(9)] == ["order"]
+    assert [each.body for each in urgent.receive_many(9)] == [b"mail"]
+    assert [each.body for each in urgent.receive_many(9)] == [large]
+    with pytest.raises(TypeError, match="queue"):
+        orders.publish_many([NewMessage("x", queue=cast(str, 5))])
 
 
 def test_none_gets_it_if_one_queue_is_missing(orders: Queue) -> None:

@@ -111,6 +111,21 @@ def test_a_message_goes_to_all_queues_or_to_none(ctl: Ctl, queue: str) -> None:
         assert [line["body"] for line in peeked if line["id"] != "large"] == ["cake", "one", "two"]
 
 
+def test_lines_of_a_batch_may_name_queues_of_their_own(ctl: Ctl, queue: str) -> None:
+    other = f"{queue}.bills"
+    lines = batch({"body": "order", "id": "1"}, {"body": "bill", "id": "2", "queue": other})
+    assert_refused(ctl("send", queue, "--batch", stdin=lines), ExitCode.NOT_FOUND, other)
+    assert ctl("peek", queue).code == ExitCode.EMPTY
+    ctl.ok("create", other)
+
+    sent = ctl.ok("send", queue, "--batch", "--json", stdin=lines).lines()
+
+    assert sent == [{"queue": queue, "id": "1"}, {"queue": other, "id": "2"}]
+    assert [bodies_in(ctl, each) for each in (queue, other)] == [["order"], ["bill"]]
+    refused = ctl("import", queue, stdin=batch({"body": "bill", "queue": other}))
+    assert_refused(refused, ExitCode.REFUSED, "line 1: all lines go to one queue here")
+
+
 def test_lines_go_to_one_queue(ctl: Ctl, queue: str) -> None:
     done = ctl("send", queue, "--also", "bills", "--lines", stdin=b"one\n")
 

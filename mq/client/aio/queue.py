@@ -95,7 +95,7 @@ class AsyncQueue:
     ) -> list[str]:
         """Publish messages in order, in batches of up to 1,000 messages, copies for the queues of
         `also` included, and 16 MiB, and return their ids. Each batch is published whole or not at
-        all.
+        all, also if some messages name another `queue`.
 
         If this raises, the batches before the one that failed are published. Raises what `publish`
         raises.

@@ -91,10 +91,10 @@ def send(
         return
     with opened(flags) as access:
         if is_batch:
-            ids = _send_batch(access, queue, source, others)
+            sent = _send_batch(access, queue, source, others)
         else:
-            ids = [access.publish(queue, Source(source), model, others)]
-    _say_ids(flags, queue, ids)
+            sent = [(queue, access.publish(queue, Source(source), model, others))]
+    _say_ids(flags, sent)
 
 
 def _source(body: str | None, file: BinaryIO | None) -> BinaryIO:
@@ -108,7 +108,7 @@ def _source(body: str | None, file: BinaryIO | None) -> BinaryIO:
 
 def _send_batch(
     access: Access, queue: QueueName, source: BinaryIO, also: Sequence[QueueName]
-) -> list[MessageId]:
+) -> list[tuple[QueueName, MessageId]]:
     lines = Source(source).read(MAX_BATCH_BYTES + 1)
     if len(lines) > MAX_BATCH_BYTES:
         raise BodyTooLarge(f"the batch has more than {MAX_BATCH_BYTES} bytes; send several")
@@ -138,7 +138,7 @@ def _send_lines(flags: CommonFlags, queue: QueueName, source: BinaryIO, model: L
     with said_when_interrupted(say_published), bar, opened(flags) as access:
         for so_far in put_in(cast(BufferedIOBase, source), publish, begin, parse):
             bar.done = so_far
-            _say_ids(flags, queue, sent)
+            _say_ids(flags, [(queue, each) for each in sent])
             sent.clear()
             sys.stdout.flush()
             if not sys.stdout.isatty():
@@ -148,6 +148,6 @@ def _send_lines(flags: CommonFlags, queue: QueueName, source: BinaryIO, model: L
     say_published()
 
 
-def _say_ids(flags: CommonFlags, queue: QueueName, ids: Sequence[MessageId]) -> None:
-    for sent in ids:
-        display.say(flags.as_json, {"queue": queue, "id": sent}, sent)
+def _say_ids(flags: CommonFlags, sent: Sequence[tuple[QueueName, MessageId]]) -> None:
+    for queue, message_id in sent:
+        display.say(flags.as_json, {"queue": queue, "id": message_id}, message_id)

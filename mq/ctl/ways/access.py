@@ -124,9 +124,9 @@ class Access(Protocol):
 
     def publish_batch(
         self, queue: QueueName, lines: bytes, also: Sequence[QueueName] = ()
-    ) -> list[MessageId]:
-        """Publish the lines of `application/x-ndjson` to all of these queues, all or nothing.
-        Returns the ids."""
+    ) -> list[tuple[QueueName, MessageId]]:
+        """Publish the lines of `application/x-ndjson` to all of these queues, all or nothing; a
+        line may name another one than the first. Returns the queue and the id of each."""
 
     def begin_batch(self, queue: QueueName, lines: Sequence[Line]) -> Callable[[], list[MessageId]]:
         """Begin what `publish_batch` does. It ends when the caller calls the function that this

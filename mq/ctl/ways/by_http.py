@@ -120,17 +120,19 @@ class HttpAccess:
 
     def publish_batch(
         self, queue: QueueName, lines: bytes, also: Sequence[QueueName] = ()
-    ) -> list[MessageId]:
-        return self._begin_batch([queue, *also], lines)()
+    ) -> list[tuple[QueueName, MessageId]]:
+        answers = self._begin_batch([queue, *also], lines)()
+        return [(QueueName(each.get("queue", queue)), each["id"]) for each in answers]
 
     def begin_batch(self, queue: QueueName, lines: Sequence[Line]) -> Callable[[], list[MessageId]]:
         from mq.lines.transfer import exported
 
-        return self._begin_batch([queue], b"".join(map(exported, lines)))
+        end = self._begin_batch([queue], b"".join(map(exported, lines)))
+        return lambda: [each["id"] for each in end()]
 
     def _begin_batch(
         self, queues: Sequence[QueueName], lines: bytes
-    ) -> Callable[[], list[MessageId]]:
+    ) -> Callable[[], list[dict[str, Any]]]:
         target = operations.publish_target(queues, "?batch")
         headers = {"Content-Type": MEDIA_TYPE}
         with self._failures():
@@ -138,12 +140,12 @@ class HttpAccess:
             exchange = self._session.begin(request)
         return partial(self._end_batch, exchange)
 
-    def _end_batch(self, exchange: Exchange) -> list[MessageId]:
+    def _end_batch(self, exchange: Exchange) -> list[dict[str, Any]]:
         with self._failures(), exchange:
             exchange.accepted()
-            answers = exchange.whole().body.splitlines()
+            answers = [document_in(each) for each in exchange.whole().body.splitlines()]
             try:
-                return [parse_message_id(document_in(line)["id"]) for line in answers]
+                return [each | {"id": parse_message_id(each["id"])} for each in answers]
             except (InvalidName, LookupError, TypeError):
                 raise unexpected("has no ids") from None
 

@@ -132,9 +132,10 @@ class RootAccess:
 
     def publish_batch(
         self, queue: QueueName, lines: bytes, also: Sequence[QueueName] = ()
-    ) -> list[MessageId]:
+    ) -> list[tuple[QueueName, MessageId]]:
         entries = parse_batch(lines, _DEFAULTS.max_body_bytes, 1 + len(also))
-        return self._publish_entries(queue, entries, also)
+        ids = self._publish_entries(queue, entries, also)
+        return [(each.queue or queue, sent) for each, sent in zip(entries, ids, strict=True)]
 
     def begin_batch(self, queue: QueueName, lines: Sequence[Line]) -> Callable[[], list[MessageId]]:
         """Begin a batch. All of it is done at the end: there is no other process to do it

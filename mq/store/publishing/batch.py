@@ -43,38 +43,39 @@ _SHORT_BYTES = MIB
 def publish_batch(
     work: Workspace, queue: QueueName, entries: Sequence[Entry], also: Sequence[QueueName] = ()
 ) -> Operation[list[Published]]:
-    """Publish all of a batch or nothing, in that order: to the queue, and under the same ids to
-    those in `also` and in the settings of all of these. On return it survives a power cut. Returns
-    each message as it is in the queue; only one that all of them had is a duplicate.
+    """Publish all of a batch or nothing, in that order: each message to its queue, and under the
+    same id to those in `also` and in the settings of all of these. On return it survives a power
+    cut. Returns each message as it is in its queue; only one that all of them had is a duplicate.
 
     Waits OWN_ID_WAIT_SECONDS for another publisher of one of the ids. Raises QueueNotFound,
-    StoreUnavailable, PropertiesUnsupported, and IdTaken, which names the line.
+    StoreUnavailable, PropertiesUnsupported, and IdTaken, which names the line; InvalidRequest for
+    too many queues.
     """
-    named = (queue, *also)
-    queues = with_copies(work, named)
+    firsts = {each.queue or queue for each in entries}
+
+    def find_ways() -> dict[QueueName, Queues]:
+        return {first: with_copies(work, (first, *also)) for first in firsts}
+
+    ways = find_ways()
     while True:
         try:
-            return (yield from _publish_to(work, queues, entries))
+            to = [ways[each.queue or queue] for each in entries]
+            return (yield from _publish_to(work, to, entries))
         except QueueNotFound:  # Nothing is published, and a queue of the settings may be gone.
-            known, queues = queues, with_copies(work, named)
-            if queues == known:
+            known, ways = ways, find_ways()
+            if ways == known:
                 raise
 
 
 def with_copies(work: Workspace, named: Queues) -> Queues:
     """Return these queues, and those that their settings `also` name. Settings of the latter do not
     count, so that no circle of settings is a loop. One that is not there gets nothing, as if it had
-    been deleted a moment later. Raises InvalidRequest if they are too many for one message."""
+    been deleted a moment later."""
     found = dict.fromkeys(named)
     for queue in named:
         for copy in work.settings.of(queue).also or ():
             if copy not in found and _is_there(work, queue, copy):
                 found[copy] = None
-    if len(found) > MAX_QUEUES:
-        raise InvalidRequest(
-            f"{len(found)} queues, with those that their settings also name; a message goes to at "
-            f"most {MAX_QUEUES}"
-        )
     return tuple(found)
 
 
@@ -90,31 +91,50 @@ def _is_there(work: Workspace, queue: QueueName, copy: QueueName) -> bool:
 
 
 def _publish_to(
-    work: Workspace, queues: Queues, entries: Sequence[Entry]
+    work: Workspace, to: Sequence[Queues], entries: Sequence[Entry]
 ) -> Operation[list[Published]]:
-    ids = [draft.message_id for _, draft in entries]
-    yield from check_queues(work, queues, ids)
+    """Publish each message to all of its queues, which are in `to`."""
+    copies: dict[QueueName, list[tuple[int, int]]] = {}
+    for at, queues in enumerate(to):
+        for number, queue in enumerate(queues):
+            copies.setdefault(queue, []).append((at, number))
+    if len(copies) > MAX_QUEUES:
+        raise InvalidRequest(
+            f"{len(copies)} queues, with those that their settings also name; a message or a batch "
+            f"goes to at most {MAX_QUEUES}"
+        )
+    ids = [each.draft.message_id for each in entries]
+    yield from check_queues(
+        work, {queue: [ids[at] for at, _ in some] for queue, some in copies.items()}
+    )
     positions = work.ids.next_positions(ids)
     placed = {
-        queue: [(each, at.of_copy(number)) for each, at in zip(entries, positions, strict=True)]
-        for number, queue in enumerate(queues)
+        queue: [(entries[at], positions[at].of_copy(number)) for at, number in some]
+        for queue, some in copies.items()
     }
-    first, *copies = yield from publish_placed(work, placed)
-    for some in copies:
-        first = [
-            ours._replace(is_duplicate=ours.is_duplicate and copy.is_duplicate)
-            for ours, copy in zip(first, some, strict=True)
-        ]
-    return first
+    published = yield from publish_placed(work, placed)
+    if len(copies) == 1:
+        return published[0]
+    found: list[list[tuple[int, Published]]] = [[] for _ in entries]
+    for some, outcomes in zip(copies.values(), published, strict=True):
+        for (at, number), outcome in zip(some, outcomes, strict=True):
+            found[at].append((number, outcome))
+    return [_as_one(each) for each in found]
 
 
-def check_queues(work: Workspace, queues: Sequence[QueueName], ids: Ids) -> Operation[None]:
+def _as_one(copies: Sequence[tuple[int, Published]]) -> Published:
+    """Return a message as it is in the first of its queues; `copies` has the number of each."""
+    is_duplicate = all(each.is_duplicate for _, each in copies)
+    return min(copies)[1]._replace(is_duplicate=is_duplicate)
+
+
+def check_queues(work: Workspace, ids: Mapping[QueueName, Ids]) -> Operation[None]:
     """Do for each queue what `check_publish_under` does, and let the messages be younger than it if
     their producer brings ids."""
-    for queue in queues:
-        yield from check_publish_under(work, queue, ids)
-    if any(each is not None for each in ids):
-        for queue in queues:
+    for queue, some in ids.items():
+        yield from check_publish_under(work, queue, some)
+    for queue, some in ids.items():
+        if any(each is not None for each in some):
             publish_after_birth(work, queue)
 
 

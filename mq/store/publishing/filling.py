@@ -75,7 +75,7 @@ class Batch:
             self._ids_fd = ids_fd
             for part in self.parts:
                 part.look_for_twins()
-        if any(draft.trailer for part in self.parts for (_, draft), _ in part.placed):
+        if any(draft.trailer for part in self.parts for (_, draft, _), _ in part.placed):
             self._spool.use_long_seals()
         self._make()
         with self._work.floor.writing(sum([each.length for each in self.parts])):

@@ -57,17 +57,17 @@ class BatchPart:
     @property
     def length(self) -> int:
         """The bytes of its messages, in their files."""
-        return sum([draft.length + len(draft.trailer) for (_, draft), _ in self.placed])
+        return sum([draft.length + len(draft.trailer) for (_, draft, _), _ in self.placed])
 
     @property
     def has_files(self) -> bool:
         """Whether the body of one of them is in a file."""
-        return any(draft.body is None for (_, draft), _ in self.placed)
+        return any(draft.body is None for (_, draft, _), _ in self.placed)
 
     @property
     def own_ids(self) -> list[MessageId]:
         """The ids that producers bring."""
-        return [each.message_id for (_, each), _ in self.placed if each.message_id is not None]
+        return [each.message_id for (_, each, _), _ in self.placed if each.message_id is not None]
 
     def look_for_twins(self) -> None:
         """Look from now on whether the ids that producers bring are published. Their locks are
@@ -79,11 +79,11 @@ class BatchPart:
         open set; what has its body in a file is there already. All of them are in `published` then.
         Returns None if another publisher holds one of the ids. Raises IdTaken, which names the
         line, and OSError."""
-        own = [draft.message_id for (_, draft), _ in some if draft.message_id is not None]
+        own = [draft.message_id for (_, draft, _), _ in some if draft.message_id is not None]
         missing = set() if self._finder is None else self._finder.missing(own)
         usual_ns = delay_ns(self._work, self.queue)
         chains = []
-        for (line, draft), (message_id, published_ns) in some:
+        for (line, draft, _), (message_id, published_ns) in some:
             key: str = message_id
             if draft.message_id is not None:
                 try:

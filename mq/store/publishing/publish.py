@@ -65,11 +65,12 @@ class Draft:
 
 
 class Entry(NamedTuple):
-    """A message of a batch, its body in memory, and the number of its line, None if it is not from
-    a line."""
+    """A message of a batch, its body in memory; the number of its line, None if it is not from a
+    line; and its queue, None for that of the batch."""
 
     line: int | None
     draft: Draft
+    queue: QueueName | None = None
 
 
 class Published(NamedTuple):

@@ -13,8 +13,8 @@ from mq.store.publishing.publish import Draft, Entry
 
 
 def parse_batch(text: bytes, max_body_bytes: int, queues: int = 1) -> list[Entry]:
-    """Return the messages of a batch for that many queues. Lines of white space alone are passed
-    over.
+    """Return the messages of a batch, each for that many queues. Lines of white space alone are
+    passed over.
 
     Blocking, about 10 ms for each MiB. Raises InvalidBatch, BodyTooLarge, PropertiesTooLarge; each
     names the line, counted from 1.
@@ -39,7 +39,7 @@ def parse_batch(text: bytes, max_body_bytes: int, queues: int = 1) -> list[Entry
             raise BodyTooLarge(
                 f"line {number}: the body has more than {max_body_bytes} bytes (--max-body)"
             )
-        entries.append(Entry(number, draft_of(line)))
+        entries.append(Entry(number, draft_of(line), line.queue))
     if not entries:
         raise InvalidBatch("the batch is empty; give at least one line")
     return entries
@@ -47,7 +47,7 @@ def parse_batch(text: bytes, max_body_bytes: int, queues: int = 1) -> list[Entry
 
 def draft_of(line: Line) -> Draft:
     """Return the draft of a line. Raises PropertiesTooLarge."""
-    body, message_id, content_type, delay_seconds, properties = line
+    body, message_id, content_type, delay_seconds, properties, _ = line
     return Draft(
         len(body),
         zlib.crc32(body),

@@ -32,15 +32,18 @@ async def publish_batch(
     def entries_of(text: bytes) -> list[Entry]:
         return parse_batch(text, store.max_body_bytes, 1 + len(also))
 
+    async def publish(entries: list[Entry]) -> Answer:
+        for queue in {each.queue or target.queue for each in entries}:
+            target.require_allowed(queue)
+        return _answer(entries, await store.publish_batch(target.queue, entries, also))
+
     body = await read_small_body(store, request, (target.queue, *also), _LIMIT, ids=())
     if len(body) <= SMALL_TEXT_BYTES:
-        entries = entries_of(bytes(body))
-        return _answer(await store.publish_batch(target.queue, entries, also))
+        return await publish(entries_of(bytes(body)))
     async with store.open_upload() as upload:
         await upload.write(await read_large_body(upload, request, body, _LIMIT))
         async with store.batch_slots:
-            entries = await upload.read_whole(entries_of)
-            return _answer(await store.publish_batch(target.queue, entries, also))
+            return await publish(await upload.read_whole(entries_of))
 
 
 def _check_headers(request: web.BaseRequest) -> None:
@@ -54,16 +57,17 @@ def _check_headers(request: web.BaseRequest) -> None:
     refuse_properties_of_batch(request)
 
 
-def _answer(published: list[Published]) -> Answer:
+def _answer(entries: list[Entry], published: list[Published]) -> Answer:
     """Answer 201 if any message of the batch is new, or else 200."""
     is_new = any(not each.is_duplicate for each in published)
-    lines = "".join([_line(each) for each in published]).encode()
+    lines = "".join([*map(_line, entries, published)]).encode()
     return Answer(201 if is_new else 200, {"Content-Type": MEDIA_TYPE}, lines)
 
 
-def _line(published: Published) -> str:
+def _line(entry: Entry, published: Published) -> str:
     """Nothing in it is a character that JSON escapes."""
     message_id, visible_ns, is_duplicate = published
+    queue = "" if entry.queue is None else f', "queue": "{entry.queue}"'
     visible = "" if visible_ns is None else f', "visible_at": "{rfc3339(visible_ns)}"'
     duplicate = ', "duplicate": true' if is_duplicate else ""
-    return f'{{"id": "{message_id}"{visible}{duplicate}}}\n'
+    return f'{{"id": "{message_id}"{queue}{visible}{duplicate}}}\n'

@@ -54,7 +54,7 @@ async def publish_to_all(
         say(partial(Ledger.is_missing, queue=missing))
         return False
     for some, part in zip(entries.values(), published, strict=True):
-        for (_, draft), (message_id, *_) in zip(some, part, strict=True):
+        for (_, draft, _), (message_id, *_) in zip(some, part, strict=True):
             say(partial(Ledger.is_published, body=draft.body or b"", message_id=message_id))
     return True
 
@@ -89,8 +89,8 @@ def ask(
 def _publish(
     work: Workspace, entries: dict[QueueName, list[Entry]]
 ) -> Operation[list[list[Published]]]:
-    for queue, some in entries.items():
-        yield from check_queues(work, [queue], [each.draft.message_id for each in some])
+    ids = {queue: [each.draft.message_id for each in some] for queue, some in entries.items()}
+    yield from check_queues(work, ids)
     return (yield from publish_placed(work, placed_in(work, entries)))
 
 

@@ -106,7 +106,7 @@ def leases_in(text: str) -> set[int] | None:
 
 # Lines of a batch
 
-_LINE_MEMBERS = {"body", "body_base64", "id", "delay", "content_type", "properties"}
+_LINE_MEMBERS = {"body", "body_base64", "id", "delay", "content_type", "properties", "queue"}
 
 
 def lines_in(text: bytes) -> int | None:
@@ -128,7 +128,12 @@ def is_line(text: bytes) -> bool:
         and ("delay" not in members or _is_delay(members["delay"]))
         and ("content_type" not in members or _is_type(members["content_type"]))
         and ("properties" not in members or _has_properties(members["properties"]))
+        and ("queue" not in members or _names_a_queue(members["queue"]))
     )  # fmt: skip
+
+
+def _names_a_queue(value: Any) -> bool:
+    return isinstance(value, str) and is_queue(value)
 
 
 def _has_body(members: dict[str, Any]) -> bool:

@@ -104,7 +104,8 @@ _OTHERS = st.one_of(
     st.tuples(st.just("delay"), st.floats(allow_nan=True) | st.integers()),
     st.tuples(st.just("content_type"), nearly("[ -~]{0,20}") | st.just("t" * 256)),
     st.tuples(st.just("properties"), _PROPERTIES),
-    st.tuples(st.sampled_from(["id", "delay", "content_type", "properties", "lease", ""]),
+    st.tuples(st.just("queue"), nearly(QUEUE)),
+    st.tuples(st.sampled_from(["id", "delay", "content_type", "properties", "queue", "lease", ""]),
               st.sampled_from([None, True, 1, "1", [], {}, {"a": {}}, [["x"]]])),
 )  # fmt: skip
 
