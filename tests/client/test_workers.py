@@ -30,7 +30,7 @@ def handle(message):
         time.sleep(0.01)
 
 with Client(url) as mq:
-    mq.queue(queue).worker(handle, concurrency=2, visibility=1).run()
+    mq.queue(queue).worker(handle, concurrency=2, visibility=1.5).run()
 print("ended")
 """,
     "async": """
@@ -47,7 +47,7 @@ async def handle(message):
 
 async def main():
     async with AsyncClient(url) as mq:
-        await mq.queue(queue).worker(handle, concurrency=2, visibility=1).run()
+        await mq.queue(queue).worker(handle, concurrency=2, visibility=1.5).run()
     print("ended")
 
 asyncio.run(main())
@@ -200,7 +200,7 @@ def test_sigterm_lets_a_worker_finish_what_it_began_and_begin_nothing(
 
     process.terminate()
     with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(1.5)
+        process.wait(2)
     assert counts(hasty_orders) == (1, 2, 0)
     (tmp_path / "go on").touch()
 
