@@ -263,7 +263,6 @@ def is_plain(connection: QuickConnection, message: RawRequestMessage, body: Stre
         and _EXPECT not in message.headers
         and TRANSFER_ENCODING not in message.headers
         and body.is_eof()
-        and body.exception() is None
         and not has_lost_body(message.headers, body)
         and transport is not None
         and not transport.get_write_buffer_size()

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType, ModuleType
+from typing import Any
 
+import pytest
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_protocol import RequestHandler
 from structlog.testing import capture_logs
 
 from mq.config import KIB
+from mq.store.bodies import Download
 from mq.store.publishing.publish import Entry
 from mq.web import bodies
 from mq.web.api import make_api
@@ -140,6 +144,71 @@ async def test_a_connection_that_is_lost_leaves_nothing_in_memory(root: Path) ->
             await wait_for(
                 lambda: not any(isinstance(each, Connection) for each in gc.get_objects())
             )
+
+
+async def test_a_body_whose_end_is_broken_is_400_though_all_of_it_has_come(root: Path) -> None:
+    async with site_on(root) as site:
+        reader, writer = await site.connect()
+        writer.write(
+            request_bytes("POST", "/orders/messages", transfer_encoding="chunked")
+            + b"4\r\nbody\r\n"
+        )
+        await wait_for(lambda: any(map(waits_for_more, site.http.connections)))
+        writer.write(b"0;" + b"e" * 20_000 + b"\r\n\r\n")
+
+        assert (await parse_answer(reader, "POST")).status == 400
+        assert (await site.store.describe_queue(ORDERS)).ready == 0
+        await close(writer)
+
+
+async def test_a_body_that_trickles_is_408(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No piece comes too late, and all of them together do."""
+    monkeypatch.setattr(bodies, "MIN_BODY_BYTES_PER_SECOND", 100 * KIB * KIB)
+    async with site_on(root) as site:
+        reader, writer = await site.connect()
+        await wait_for(lambda: bool(site.http.connections))
+        connection: Any = site.http.connections[0]
+        connection.body_timeout_seconds = 0.3
+        writer.write(request_bytes("POST", "/orders/messages", content_length="10000"))
+
+        async def trickle() -> None:
+            while True:
+                writer.write(b"x")
+                await asyncio.sleep(0.01)
+
+        trickling = asyncio.create_task(trickle())
+        async with asyncio.timeout(20):
+            answer = await parse_answer(reader, "POST")
+        trickling.cancel()
+        assert answer.status == 408
+        await close(writer)
+
+
+async def test_an_answer_that_cannot_be_read_to_its_end_ends_there(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What came after it would be taken for the rest of the body."""
+    whole, body = Download.chunks, b"x" * 600_000
+
+    async def broken(download: Download) -> AsyncIterator[bytes]:
+        async for chunk in whole(download):
+            yield chunk
+            raise OSError(errno.EIO, "the disk is broken")
+
+    monkeypatch.setattr(Download, "chunks", broken)
+    async with site_on(root) as site:
+        await site.ask("POST", "/orders/messages", body)
+        reader, writer = await site.connect()
+        with capture_logs() as logged:
+            writer.write(request_bytes("GET", "/orders/messages"))
+            head = await reader.readuntil(b"\r\n\r\n")
+            came = await reader.read()
+
+        assert head.startswith(b"HTTP/1.1 200 ")
+        assert 0 < len(came) < len(body)
+        assert body.startswith(came)
+        assert [each["event"] for each in logged] == ["request failed"]
+        await close(writer)
 
 
 async def test_few_bodies_are_read_behind_a_request_under_way(root: Path) -> None:

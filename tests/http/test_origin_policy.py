@@ -38,6 +38,7 @@ FOREIGN = {
 STRANGERS = [
     "evil.example", "evil.example:8080", "127.0.0.1.evil.example", "localhost.evil.example",
     "1.2.3", "0x7f000001", "[::1", "::1]", "a b", "127.0.0.1@evil.example",
+    "[::]", "[::ffff:127.0.0.1]:8080", "[::ffff:7f00:1]",
     "evil.example:127.0.0.1", "localhost:8080:1", "*", "mqq", "127.0.0.1%.evil.example",
 ]  # fmt: skip
 OURS = [
@@ -92,6 +93,19 @@ def test_a_page_of_another_site_publishes_takes_and_deletes_nothing(
 
     assert wire.count(queue) == (1, 0)
     assert wire.receive(queue).body == b"ours"
+
+
+@pytest.mark.parametrize(
+    "twice",
+    [
+        "Origin: http://127.0.0.1\r\nOrigin: http://evil.example",
+        "Sec-Fetch-Site: same-origin\r\nSec-Fetch-Site: cross-site",
+    ],
+)
+def test_what_is_said_twice_must_be_right_both_times(wire: Wire, queue: str, twice: str) -> None:
+    wire.send(f"DELETE /{queue} HTTP/1.1\r\nHost: 127.0.0.1\r\n{twice}\r\n\r\n".encode())
+
+    assert_problem(wire.answer("DELETE"), 403, "foreign-page")
 
 
 @pytest.mark.parametrize("host", STRANGERS)

@@ -4,6 +4,7 @@ and nobody can tell from the answers which way it was."""
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,9 @@ from tests.support.faults import SYNCS, WatchedFiles
 from tests.support.sites import BOTH, close, parse_answer, site_on
 from tests.support.stores import eventually
 from tests.support.wire import WireAnswer, request_bytes
+
+UNREAD_BYTES = 20_000_000
+"""More than the system keeps for a client that does not read."""
 
 
 @pytest.mark.parametrize("kind", BOTH)
@@ -116,12 +120,46 @@ async def test_what_is_unusual_goes_the_usual_way(root: Path, what: str) -> None
         assert (answer.status, site.way.taken) == (status, [method.lower()])
 
 
-@pytest.mark.parametrize("target", ["/orders/messages?max=1", "/orders", "/or%64ers/messages", "/"])
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/orders/messages?max=1",
+        "/orders/messages?also=late",
+        "/orders",
+        "/or%64ers/messages",
+        "/",
+    ],
+)
 async def test_other_paths_and_parameters_go_the_usual_way(root: Path, target: str) -> None:
     async with site_on(root) as site:
         await site.ask("GET", target)
 
         assert site.way.taken == ["get"]
+
+
+@pytest.mark.parametrize("number", [1, 3], ids=["parsed", "known"])
+async def test_a_client_that_has_not_read_its_answers_goes_the_usual_way(
+    root: Path, number: int
+) -> None:
+    """There an answer waits for its client, and no more is read: otherwise they would pile up."""
+    async with site_on(root) as site:
+        reader, writer = await site.connect()
+        request = request_bytes("POST", "/orders/messages", b"body")
+        for _ in range(number):
+            writer.write(request)
+            await parse_answer(reader, "POST")
+        connection: Any = site.http.connections[0]
+        connection.own_transport.write(b"x" * UNREAD_BYTES)
+        writer.write(request)
+
+        async def has_come() -> bool:
+            return len(site.way.taken) == number + 1
+
+        await eventually(has_come)
+        await reader.readexactly(UNREAD_BYTES)
+        assert (await parse_answer(reader, "POST")).status == 201
+        assert site.way.taken[number] == "post"
+        await close(writer)
 
 
 async def test_a_token_that_may_not_is_refused_as_ever(root: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -63,6 +64,21 @@ def test_a_client_that_is_too_slow_is_cut_off(
         assert client.makefile("rb").read() == b""
 
     wait_until(lambda: not server.clients)
+
+
+def test_a_client_for_whom_there_is_no_thread_leaves_its_place_to_others(
+    server: MetricsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as limited:
+        limited.setattr(threading.Thread, "start", refuse)
+        with _connect(server) as client:
+            assert client.makefile("rb").read() == b""
+
+    assert server.clients == {}
+    assert _scrape(server).endswith(b"12345")
 
 
 def test_a_client_that_goes_away_is_not_logged(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 from collections.abc import Callable
 
 import pytest
 
+from mq.web.connections.unread import Unread
 from tests.support.processes import Server, wait_until
 from tests.support.token_files import make_token_file
 from tests.support.wire import Wire, request_bytes, server_end, wait_until_closed
@@ -122,3 +124,27 @@ def test_an_answer_that_is_read_slowly_comes_whole(
     assert received.endswith(body)
     for each in (other, *poll):
         each.close()
+
+
+class SlowClient(asyncio.Transport):
+    """A client that takes some bytes of a large answer each second."""
+
+    unsent = 1_000_000
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent
+
+
+@pytest.mark.parametrize(("bytes_per_second", "is_cut_off"), [(1000, True), (1100, False)])
+def test_whoever_takes_less_than_a_kibibyte_a_second_is_cut_off(
+    bytes_per_second: int, is_cut_off: bool
+) -> None:
+    unread, client = Unread(), SlowClient()
+    unread.wrote(client.unsent)
+
+    found = []
+    for now in range(30):
+        found.append(unread.is_stuck(client, now, 10.0))
+        client.unsent -= bytes_per_second
+
+    assert any(found) is is_cut_off
