@@ -69,6 +69,8 @@ class Wire:
 
     def __init__(self, port: int) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=20)
+        # Otherwise a second piece stays here until the server's system has acknowledged the first.
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.local_port: int = self.socket.getsockname()[1]
         # One for all answers: those that were pipelined may be in its buffer already.
         self._reader = self.socket.makefile("rb")

@@ -139,6 +139,28 @@ def test_nor_is_one_of_a_request_before_one_for_another_protocol(
     assert witness.count(other) == (0, 0)
 
 
+def test_nothing_is_read_while_a_request_for_another_protocol_is_answered(
+    server: Server, connect: Callable[[Server], Wire]
+) -> None:
+    """aiohttp would parse it later, and nothing here would have counted it."""
+    wire, witness = connect(server), connect(server)
+    queue, other = make_queue(wire), make_queue(wire)
+    upgrade = {"connection": "Upgrade", "upgrade": "websocket"}
+
+    for request in (
+        request_bytes("GET", f"/{queue}/messages?wait=20", **upgrade),
+        request_bytes("DELETE", f"/{other}"),
+    ):
+        wire.send(request)
+        wait_until_read(server, wire)
+    witness.publish(queue)
+    answer = wire.answer()
+
+    assert (answer.status, answer.headers.get("connection")) == (200, "close")
+    assert wire.is_closed()
+    assert witness.request("GET", f"/{other}").status == 200
+
+
 def test_a_body_that_looks_like_the_end_of_one_ends_no_connection(wire: Wire) -> None:
     queue = make_queue(wire)
     head = f"POST /{queue}/messages HTTP/1.1\r\nHost: mq\r\nTransfer-Encoding: chunked\r\n\r\n"
