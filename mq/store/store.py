@@ -28,10 +28,10 @@ from mq.store.moving.move import MovedMessages, Moving
 from mq.store.peeking import peek
 from mq.store.peeking.peek_hidden import HiddenAsk, HiddenPeeks
 from mq.store.peeking.peeked_message import PeekedMessage, close_peeked
-from mq.store.publishing.batch import Queues
 from mq.store.publishing.own_id import Ids, check_publish_under
 from mq.store.publishing.publish import MAX_BATCHES_AT_ONCE, Draft, Entry, Published
 from mq.store.publishing.publisher import Publisher
+from mq.store.publishing.readers import Queues
 from mq.store.queue import purge, queues, settings
 from mq.store.receiving.oldest import Ask
 from mq.store.receiving.receive import Receive, receive_some

@@ -89,7 +89,11 @@ class Server(PreloadedProcess):
         # Flags of the test come last and win.
         arguments = (f"--root={root}", "--port=0", "--admin=", *flags)
         super().__init__(module, *arguments, log=log, **environment)
-        wait_until(lambda: self._find_port() or self.popen.poll() is not None, 100)
+        try:
+            wait_until(lambda: self._find_port() or self.popen.poll() is not None, 100)
+        except AssertionError:
+            self.kill()  # Nobody else knows of it yet.
+            raise
         port = self._find_port()
         assert port is not None, self.log()
         self.port = port

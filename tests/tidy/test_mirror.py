@@ -54,6 +54,7 @@ ELSEWHERE = {
     "fsck/test_damage.py": "mq/fsck/suspect",
     "fsck/test_races.py": "mq/fsck/check",
     "fsck/test_strays.py": "mq/fsck/tree mq/fsck/walk",
+    "http/publish/test_also_setting.py": "mq/store/publishing/readers",
     "http/publish/test_batch.py": "mq/web/endpoints/batch_lines mq/web/endpoints/batches",
     "http/publish/test_move.py": "mq/web/burials mq/web/endpoints/moving",
     "http/publish/test_own_ids.py": "mq/store/publishing/own_id mq/store/publishing/twins",

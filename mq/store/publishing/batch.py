@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-
-import structlog
+from functools import reduce
 
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import InWorker, Operation
-from mq.config import MAX_QUEUES, MIB
+from mq.config import MIB
 from mq.disk.calls import CHAINS_AT_ONCE
-from mq.errors import InvalidRequest, QueueNotFound, StoreUnavailable
+from mq.errors import QueueNotFound, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import QueueName
 from mq.spool.queue.listing import may_be_in
@@ -29,12 +28,9 @@ from mq.store.publishing.filling import Batch, vanished
 from mq.store.publishing.own_id import Ids, check_publish_under
 from mq.store.publishing.parts import BatchPart, Placed
 from mq.store.publishing.publish import Entry, Published, try_to_hold
+from mq.store.publishing.readers import Queues, Ways, find_ways
 from mq.store.publishing.twins import is_older_than, publish_after_birth
 from mq.store.shared_state import Workspace
-
-log = structlog.get_logger(__name__)
-
-Queues = tuple[QueueName, ...]
 
 _SHORT_BYTES = MIB
 """The messages of a short batch have at most this many bytes together."""
@@ -51,58 +47,45 @@ def publish_batch(
     StoreUnavailable, PropertiesUnsupported, and IdTaken, which names the line; InvalidRequest for
     too many queues.
     """
-    firsts = {each.queue or queue for each in entries}
-
-    def find_ways() -> dict[QueueName, Queues]:
-        return {first: with_copies(work, (first, *also)) for first in firsts}
-
-    ways = find_ways()
+    named = {each.queue for each in entries}
+    ways = find_ways(work, named, (queue, *also))
     while True:
         try:
-            to = [ways[each.queue or queue] for each in entries]
-            return (yield from _publish_to(work, to, entries))
+            if len(ways) == 1:
+                [same] = ways.values()
+                return (yield from _publish_alike(work, same, entries))
+            return (yield from _publish_apart(work, ways, entries))
         except QueueNotFound:  # Nothing is published, and a queue of the settings may be gone.
-            known, ways = ways, find_ways()
+            known, ways = ways, find_ways(work, named, (queue, *also))
             if ways == known:
                 raise
 
 
-def with_copies(work: Workspace, named: Queues) -> Queues:
-    """Return these queues, and those that their settings `also` name. Settings of the latter do not
-    count, so that no circle of settings is a loop. One that is not there gets nothing, as if it had
-    been deleted a moment later."""
-    found = dict.fromkeys(named)
-    for queue in named:
-        for copy in work.settings.of(queue).also or ():
-            if copy not in found and _is_there(work, queue, copy):
-                found[copy] = None
-    return tuple(found)
-
-
-def _is_there(work: Workspace, queue: QueueName, copy: QueueName) -> bool:
-    is_there = work.spool.queues.is_there(copy)
-    if is_there:
-        work.without_copies.discard((queue, copy))
-    elif (queue, copy) not in work.without_copies:
-        work.without_copies.add((queue, copy))
-        why = "the setting also names a queue that does not exist"
-        log.warning("no copies", queue=queue, missing=copy, why=why)
-    return is_there
-
-
-def _publish_to(
-    work: Workspace, to: Sequence[Queues], entries: Sequence[Entry]
+def _publish_alike(
+    work: Workspace, queues: Queues, entries: Sequence[Entry]
 ) -> Operation[list[Published]]:
-    """Publish each message to all of its queues, which are in `to`."""
+    """Publish each message to the same queues, as in most batches."""
+    ids = [each.draft.message_id for each in entries]
+    yield from check_queues(work, dict.fromkeys(queues, ids))
+    positions = work.ids.next_positions(ids)
+    placed = {
+        queue: [(each, at.of_copy(number)) for each, at in zip(entries, positions, strict=True)]
+        for number, queue in enumerate(queues)
+    }
+    first, *copies = yield from publish_placed(work, placed)
+    for some in copies:
+        first = [*map(_as_one, first, some)]
+    return first
+
+
+def _publish_apart(
+    work: Workspace, ways: Ways, entries: Sequence[Entry]
+) -> Operation[list[Published]]:
+    """Publish each message to its own queues."""
     copies: dict[QueueName, list[tuple[int, int]]] = {}
-    for at, queues in enumerate(to):
-        for number, queue in enumerate(queues):
+    for at, entry in enumerate(entries):
+        for number, queue in enumerate(ways[entry.queue]):
             copies.setdefault(queue, []).append((at, number))
-    if len(copies) > MAX_QUEUES:
-        raise InvalidRequest(
-            f"{len(copies)} queues, with those that their settings also name; a message or a batch "
-            f"goes to at most {MAX_QUEUES}"
-        )
     ids = [each.draft.message_id for each in entries]
     yield from check_queues(
         work, {queue: [ids[at] for at, _ in some] for queue, some in copies.items()}
@@ -113,19 +96,20 @@ def _publish_to(
         for queue, some in copies.items()
     }
     published = yield from publish_placed(work, placed)
-    if len(copies) == 1:
-        return published[0]
-    found: list[list[tuple[int, Published]]] = [[] for _ in entries]
-    for some, outcomes in zip(copies.values(), published, strict=True):
-        for (at, number), outcome in zip(some, outcomes, strict=True):
-            found[at].append((number, outcome))
-    return [_as_one(each) for each in found]
+    found = {
+        pair: outcome
+        for some, outcomes in zip(copies.values(), published, strict=True)
+        for pair, outcome in zip(some, outcomes, strict=True)
+    }
+    return [
+        reduce(_as_one, [found[at, number] for number in range(len(ways[entry.queue]))])
+        for at, entry in enumerate(entries)
+    ]
 
 
-def _as_one(copies: Sequence[tuple[int, Published]]) -> Published:
-    """Return a message as it is in the first of its queues; `copies` has the number of each."""
-    is_duplicate = all(each.is_duplicate for _, each in copies)
-    return min(copies)[1]._replace(is_duplicate=is_duplicate)
+def _as_one(first: Published, copy: Published) -> Published:
+    """Return a message as it is in its first queue. It is a duplicate if all of them had it."""
+    return first._replace(is_duplicate=first.is_duplicate and copy.is_duplicate)
 
 
 def check_queues(work: Workspace, ids: Mapping[QueueName, Ids]) -> Operation[None]:

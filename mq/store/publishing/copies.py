@@ -9,9 +9,10 @@ from mq.commit.operation import Operation, Together
 from mq.disk.calls import CHAINS_AT_ONCE
 from mq.errors import StoreUnavailable
 from mq.names import QueueName
-from mq.store.publishing.batch import Queues, publish_batch
+from mq.store.publishing.batch import publish_batch
 from mq.store.publishing.own_id import publish_own
 from mq.store.publishing.publish import Draft, Entry, Published, publish
+from mq.store.publishing.readers import Queues
 from mq.store.shared_state import Workspace
 
 

@@ -15,10 +15,11 @@ from mq.commit.operation import Done, Submitted
 from mq.config import SMALL_BODY_BYTES
 from mq.names import MessageId, QueueName
 from mq.store.joint import Joint, JointOperation, tell_outcome
-from mq.store.publishing.batch import Queues, publish_batch
+from mq.store.publishing.batch import publish_batch
 from mq.store.publishing.copies import most_in_one_set, publish_copies, publish_one
 from mq.store.publishing.publish import Draft, Entry, Published
 from mq.store.publishing.publish_each import Outcome, ToPublish, publish_each
+from mq.store.publishing.readers import Queues
 from mq.store.shared_state import Workspace
 
 T = TypeVar("T")

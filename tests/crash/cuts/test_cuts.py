@@ -108,10 +108,12 @@ async def _give_out_the_rest(rig: Rig) -> None:
 
 @pytest.mark.parametrize("kind", ["ext4"])
 async def test_server_that_syncs_nothing_is_seen(make_rig: MakeRig, kind: str) -> None:
+    """The log of the file system, which is written every few seconds, may have the names already.
+    Then the files are there, and empty."""
     rig = make_rig(kind, module="tests.crash.cuts.unsynced")
     rig.start()
     await rig.drain()
 
     rig.cut(WAYS[kind]["shut down, nothing flushed"])
 
-    assert any(line.endswith("is lost") for line in rig.violations())
+    assert any(line.endswith(("is lost", "is torn")) for line in rig.violations())

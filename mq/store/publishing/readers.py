@@ -1,0 +1,58 @@
+"""The queues that a message goes to: those that its request names, and the readers in their
+settings `also`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import structlog
+
+from mq.config import MAX_QUEUES
+from mq.errors import InvalidRequest
+from mq.names import QueueName
+from mq.store.shared_state import Workspace
+
+log = structlog.get_logger(__name__)
+
+Queues = tuple[QueueName, ...]
+
+Ways = Mapping[QueueName | None, Queues]
+"""The queues for the messages of a batch by the queue that their lines name; None for those whose
+lines name none."""
+
+
+def find_ways(work: Workspace, named: Iterable[QueueName | None], usual: Queues) -> Ways:
+    """Return where the messages of a batch go. `named` has what their lines name, in place of the
+    first of the `usual` queues. Raises InvalidRequest for too many."""
+    first, *also = usual
+    ways = {each: _with_copies(work, (each or first, *also)) for each in named}
+    queues = {each for some in ways.values() for each in some}
+    if len(queues) > MAX_QUEUES:
+        raise InvalidRequest(
+            f"{len(queues)} queues, with those that their settings also name; a message or a batch "
+            f"goes to at most {MAX_QUEUES}"
+        )
+    return ways
+
+
+def _with_copies(work: Workspace, named: Queues) -> Queues:
+    """Return these queues, and those that their settings `also` name. Settings of the latter do not
+    count, so that no circle of settings is a loop. One that is not there gets nothing, as if it had
+    been deleted a moment later."""
+    found = dict.fromkeys(named)
+    for queue in named:
+        for copy in work.settings.of(queue).also or ():
+            if copy not in found and _is_there(work, queue, copy):
+                found[copy] = None
+    return tuple(found)
+
+
+def _is_there(work: Workspace, queue: QueueName, copy: QueueName) -> bool:
+    is_there = work.spool.queues.is_there(copy)
+    if is_there:
+        work.without_copies.discard((queue, copy))
+    elif (queue, copy) not in work.without_copies:
+        work.without_copies.add((queue, copy))
+        why = "the setting also names a queue that does not exist"
+        log.warning("no copies", queue=queue, missing=copy, why=why)
+    return is_there
