@@ -61,8 +61,8 @@ class Placings:
         return any(job.startswith(COMPACTION) for job in self.jobs())
 
     def decide(self, job: str, places: dict[str, str], replaced: list[str]) -> None:
-        """Let these files count from now on, durably."""
-        self._folder.sync()
+        """Let these files count from now on, durably: they are synced before the list of them gets
+        its name."""
         self._folder.write(_file_of(job), Placing(places, replaced).to_json())
 
     def place(self, job: str) -> None:
