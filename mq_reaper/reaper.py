@@ -22,7 +22,7 @@ import structlog
 
 from mq.command.logs import Once, report_left
 from mq.config import DEDUPLICATION_SECONDS, SECOND_NS, ReaperConfig
-from mq.disk.files import Files
+from mq.disk.files import HIDDEN, Files
 from mq.disk.listing import list_names
 from mq.errors import ExitCode, StartRefused
 from mq.lifecycle import Actor, Folder, MoveRefused
@@ -260,7 +260,7 @@ class Reaper:
                     raise OSError(code, os.strerror(code), name)
                 self._moves.unlink(OpenFolder(self._from, folder), name)
                 self._pass.files += 1
-                self.counts.reaped += 1
+                self.counts.reaped += not name.startswith(HIDDEN)  # Probes and settings are none.
             except OSError as error:
                 self._leave(name, error)
         return True

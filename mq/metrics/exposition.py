@@ -125,7 +125,7 @@ def moved(counts: MoverCounts) -> Metric:
 
 def reaped(counts: ReaperCounts) -> Iterable[Metric]:
     """Yield what a reaper counts."""
-    yield counter("mq_messages_reaped", "Files that the reaper unlinked.", counts.reaped)
+    yield counter("mq_messages_reaped", "Messages that the reaper unlinked.", counts.reaped)
     yield gauge(
         "mq_reaper_kept_files", "Files that the reaper's last look left for later.", counts.kept
     )

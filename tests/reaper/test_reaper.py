@@ -44,9 +44,11 @@ def test_removed_messages_are_unlinked(removed: Path, make_reaper: MakeReaper) -
     for name in ("orders:1", "orders:1~2", ".probe", "a person's file"):
         write_message(removed / name)
 
-    assert make_reaper().reap() == 4
+    reaper = make_reaper()
+    assert reaper.reap() == 4
 
     assert os.listdir(removed) == []
+    assert reaper.counts.reaped == 3  # Messages alone are counted.
 
 
 def test_message_is_kept_from_its_removal_on(removed: Path, make_reaper: MakeReaper) -> None:
