@@ -108,12 +108,14 @@ async def _give_out_the_rest(rig: Rig) -> None:
 
 @pytest.mark.parametrize("kind", ["ext4"])
 async def test_server_that_syncs_nothing_is_seen(make_rig: MakeRig, kind: str) -> None:
-    """The log of the file system, which is written every few seconds, may have the names already.
-    Then the files are there, and empty."""
-    rig = make_rig(kind, module="tests.crash.cuts.unsynced")
-    rig.start()
-    await rig.drain()
-
-    rig.cut(WAYS[kind]["shut down, nothing flushed"])
-
-    assert any(line.endswith(("is lost", "is torn")) for line in rig.violations())
+    """One of some cuts shows it: the system may write everything by itself. The reaper is a process
+    of its own, which syncs all before it unlinks, so it unlinks nothing here. Names of files that
+    are empty may be there."""
+    rig = make_rig(kind, "--keep=3600", module="tests.crash.cuts.unsynced")
+    for _ in range(SHORT_CUTS):
+        rig.start()
+        await rig.drain()
+        rig.cut(WAYS[kind]["shut down, nothing flushed"])
+        if any(line.endswith(("is lost", "is torn")) for line in rig.violations()):
+            return
+    raise AssertionError("every cut left all that was answered")
