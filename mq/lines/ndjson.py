@@ -12,15 +12,17 @@ from __future__ import annotations
 import json
 import math
 from base64 import b64decode, b64encode
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from io import BytesIO
 from json.encoder import encode_basestring
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from mq.config import KIB, MAX_CONTENT_TYPE_BYTES, MAX_DELAY_SECONDS
 from mq.errors import InvalidName, InvalidRequest, shown
 from mq.names import MessageId, QueueName, parse_message_id, parse_queue_name
 from mq.properties import NO_PROPERTIES, Properties, check_properties
+
+N = TypeVar("N")
 
 MEDIA_TYPE = "application/x-ndjson"
 
@@ -135,11 +137,11 @@ def parse_line(text: bytes, passed_over: Collection[str] = ()) -> Line:
             _refuse(f"unknown member {shown(name)}; a line takes {known}")
     return Line(
         body_of(members),
-        _own_id(members),
+        _name(members, "id", parse_message_id),
         _content_type(members),
         _delay(members),
         _properties(members) if "properties" in members else NO_PROPERTIES,
-        _queue(members),
+        _name(members, "queue", parse_queue_name),
     )
 
 
@@ -222,26 +224,15 @@ def _refuse_constant(name: str) -> NoReturn:
 _DECODER = json.JSONDecoder(object_pairs_hook=_once_each, parse_constant=_refuse_constant)
 
 
-def _own_id(members: Mapping[str, Any]) -> MessageId | None:
-    if "id" not in members:
+def _name(members: Mapping[str, Any], member: str, parse: Callable[[str], N]) -> N | None:
+    if member not in members:
         return None
-    if not isinstance(members["id"], str):
-        _refuse("'id' must be a string")
+    if not isinstance(members[member], str):
+        _refuse(f"{member!r} must be a string")
     try:
-        return parse_message_id(members["id"])
+        return parse(members[member])
     except InvalidName as error:
-        _refuse(str(error))
-
-
-def _queue(members: Mapping[str, Any]) -> QueueName | None:
-    if "queue" not in members:
-        return None
-    if not isinstance(members["queue"], str):
-        _refuse("'queue' must be a string")
-    try:
-        return parse_queue_name(members["queue"])
-    except InvalidName as error:
-        _refuse(f"'queue': {error}")
+        _refuse(f"{member!r}: {error}")
 
 
 def _delay(members: Mapping[str, Any]) -> float | None:

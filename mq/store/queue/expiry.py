@@ -86,7 +86,7 @@ def expire_some(
     if settings.ttl_seconds is None:
         return False
     # What has just come back is the most likely to be too old, and may not be in the index yet.
-    work.ready.drain()
+    work.ready.drain_once()
     limit_ns = int(settings.ttl_seconds * SECOND_NS)
     now_ns, file_system_ns = work.clock_ns(), 0
     left: list[MessageId] = []
