@@ -24,7 +24,7 @@ from mq.admin.page import PAGES
 from mq.config import SECOND_NS
 from mq.errors import Forbidden, MQError, StoreUnavailable, Unauthorized
 from mq.lifecycle import Folder
-from mq.store.counts import QueueActivity
+from mq.metrics.tally import DoneInQueue
 from mq.store.health import StoreHealth
 from mq.store.survey import QueueSurvey
 from mq.web.answers import OUR_HEADERS, ROOT_ID, HttpHandler, Response
@@ -163,7 +163,7 @@ class Admin:
         """Look at all queues once. Raises OSError."""
         assert self.health is not None
         survey = await self.health.survey()
-        nothing = QueueActivity()
+        nothing = DoneInQueue()
         activity = activity_by_queue(self.health.counts, self.children)
         queues = {
             name: _row(found, activity.get(name, nothing)) for name, found in survey.queues.items()
@@ -250,7 +250,7 @@ class Admin:
         )
 
 
-def _row(found: QueueSurvey, done: QueueActivity) -> Row:
+def _row(found: QueueSurvey, done: DoneInQueue) -> Row:
     oldest = _seconds(found.oldest_ns)
     return (found.ready, found.leased, found.delayed, oldest, done.published, done.removed)
 

@@ -29,13 +29,13 @@ from mq.metrics.histogram import Histogram
 from mq.metrics.tally import (
     OTHER_QUEUES,
     DoneInQueue,
-    GatewayCounts,
     MovedOfQueue,
     MoverCounts,
     ReaperCounts,
+    ServerCounts,
     by_queue,
 )
-from mq.store.counts import ACTIVITIES, OperationCounts, QueueActivity
+from mq.store.counts import OperationCounts
 from mq.store.health import FreeSpace, StoreHealth
 from mq.store.survey import QueueSurvey, Survey
 from mq.web.durations import Durations
@@ -66,10 +66,10 @@ class ChildCounts(NamedTuple):
 
     mover: MoverCounts
     reaper: ReaperCounts
-    gateway: GatewayCounts | None = None
+    gateway: ServerCounts | None = None
 
 
-def _request_metrics(durations: Durations, gateway: GatewayCounts | None) -> Iterable[Metric]:
+def _request_metrics(durations: Durations, gateway: ServerCounts | None) -> Iterable[Metric]:
     found: dict[tuple[str, ...], Histogram] = {
         (route, method, str(status)): histogram
         for (route, method, status), histogram in durations.found.copy().items()
@@ -167,7 +167,7 @@ def _message_counters(counts: OperationCounts, children: ChildCounts | None) -> 
 
 def activity_by_queue(
     counts: OperationCounts, children: ChildCounts | None
-) -> dict[str, QueueActivity]:
+) -> dict[str, DoneInQueue]:
     """Return what the server and its children did, by queue."""
     others: list[tuple[str, MovedOfQueue | DoneInQueue]] = []
     if children is not None:
@@ -176,10 +176,10 @@ def activity_by_queue(
             others += by_queue(children.gateway).items()
     labels = {queue: counts.label(queue) for queue, _ in others}
     own = counts.by_queue()  # Asked for once: meanwhile the committer goes on counting.
-    found = {queue: QueueActivity() for queue in own}
+    found = {queue: DoneInQueue() for queue in own}
     for queue, each in chain(own.items(), others):
         into = found[labels.get(queue, queue)]
-        for name in ACTIVITIES:
+        for name in _ABOUT:
             setattr(into, name, getattr(into, name) + getattr(each, name, 0))
     return found
 

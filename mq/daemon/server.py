@@ -34,7 +34,7 @@ from mq.daemon.standalone import Children, Supervision, run_children
 from mq.daemon.starting import leave_when_asked
 from mq.disk import calls
 from mq.errors import ExitCode, StartRefused
-from mq.metrics.tally import GatewayCounts, shared_counts
+from mq.metrics.tally import ServerCounts, shared_counts
 from mq.store.background import running
 from mq.store.counts import OperationCounts
 from mq.store.opening import open_store
@@ -151,7 +151,7 @@ async def _serve(
     _handle_signals(stop, reload_now)
     notifier = Notifier()
     credentials = Credentials(config)
-    shared = shared_counts(GatewayCounts)
+    shared = shared_counts(ServerCounts)
     durations = Durations(shared)
     origins = origin_policy_of(config)
     admin = Admin(

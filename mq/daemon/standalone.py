@@ -22,7 +22,7 @@ from mq.command.running import PARENT_VARIABLE
 from mq.config import Address, ServerConfig
 from mq.daemon.sockets import free_port
 from mq.lifecycle import Folder
-from mq.metrics.tally import TALLY_VARIABLE, GatewayCounts, MoverCounts, ReaperCounts, Tally
+from mq.metrics.tally import TALLY_VARIABLE, MoverCounts, ReaperCounts, ServerCounts, Tally
 from mq.store.background import running
 
 log = structlog.get_logger(__name__)
@@ -131,7 +131,7 @@ async def run_children(
     ]
     keep = f"--keep={supervision.keep_seconds}"
     reaper = ["mq_reaper", f"--source={root / Folder.REMOVE}", keep, logs]
-    moves, reaps, serves = Tally(MoverCounts), Tally(ReaperCounts), Tally(GatewayCounts)
+    moves, reaps, serves = Tally(MoverCounts), Tally(ReaperCounts), Tally(ServerCounts)
     children, gateway = [Child(mover, moves.fd), Child(reaper, reaps.fd)], None
     counts = ChildCounts(moves.counts, reaps.counts)
     if supervision.sqs_port is not None:

@@ -1,5 +1,5 @@
-"""What a mover, a reaper and a gateway count. Those of `mq --standalone` count in memory that they
-share with the server, which reports the numbers for them. A child that is started again goes on
+"""What servers, a mover and a reaper count. Those that `mq --standalone` starts count in memory
+that they share with it, and it reports the numbers for them. A child that is started again goes on
 counting there."""
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class MovedOfQueue(ctypes.Structure):
 
 
 class DoneInQueue(ctypes.Structure):
-    """What a gateway has done to the messages of one queue, whose name is in ASCII, and how many
+    """What a server has done to the messages of one queue, whose name is in ASCII, and how many
     receives were `waiting` there for a message a moment ago."""
 
     _fields_ = [
@@ -120,15 +120,15 @@ class QueueTally(Generic[Slot]):
 
     def _begin(self, queue: str) -> Slot:
         number = self._counts.queues
-        if number == MAX_METRIC_QUEUES:
-            queue = OTHER_QUEUES
-        slot = self._counts.slots[number]
+        if number == MAX_METRIC_QUEUES or queue == OTHER_QUEUES:
+            others = self._counts.slots[MAX_METRIC_QUEUES]
+            others.name = OTHER_QUEUES.encode("ascii")
+            return others
+        slot = self._slots[queue] = self._counts.slots[number]
         slot.name = queue.encode("ascii")
         # From now on the parent may read the slot. After a kill before this line the next child
         # takes the slot.
-        self._counts.queues = min(number + 1, MAX_METRIC_QUEUES)
-        if queue != OTHER_QUEUES:
-            self._slots[queue] = slot
+        self._counts.queues = number + 1
         return slot
 
 
@@ -180,9 +180,9 @@ class SharedHistogram(Histogram):
         self._slot.total = value
 
 
-class GatewayCounts(ctypes.Structure):
-    """What one gateway has done since it started. The first `number_of_kinds` of `kinds` are in
-    use."""
+class ServerCounts(ctypes.Structure):
+    """What one server has done since it started. `kinds` are the requests of a gateway; the first
+    `number_of_kinds` are in use."""
 
     _fields_ = [
         ("corrupt", ctypes.c_uint64),
@@ -217,7 +217,7 @@ class GatewayCounts(ctypes.Structure):
         return SharedHistogram(self.kinds[number])
 
 
-T = TypeVar("T", MoverCounts, ReaperCounts, GatewayCounts)
+T = TypeVar("T", MoverCounts, ReaperCounts, ServerCounts)
 
 
 class Tally(Generic[T]):

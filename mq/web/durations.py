@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mq.metrics.histogram import SECONDS, Histogram
-from mq.metrics.tally import GatewayCounts
+from mq.metrics.tally import ServerCounts
 from mq.web.routes import Found
 
 OTHER = "other"
@@ -15,7 +15,7 @@ class Durations:
     """A histogram for each route, method and status that came up. With `shared` the server that
     started this process reports them."""
 
-    def __init__(self, shared: GatewayCounts | None = None) -> None:
+    def __init__(self, shared: ServerCounts | None = None) -> None:
         self._shared = shared
         self.found: dict[tuple[str, str, int], Histogram] = {}
         if shared is not None:

@@ -8,19 +8,20 @@ from contextlib import closing
 import pytest
 from structlog.testing import capture_logs
 
-from mq.admin.metrics import ChildCounts, _waiting_gauges, activity_by_queue
+from mq.admin.metrics import _ABOUT, ChildCounts, _waiting_gauges, activity_by_queue
 from mq.config import MAX_METRIC_QUEUES
 from mq.metrics.tally import (
     MAX_QUEUE_NAME_BYTES,
     OTHER_QUEUES,
-    GatewayCounts,
+    DoneInQueue,
     MoverCounts,
     QueueTally,
     ReaperCounts,
+    ServerCounts,
     Tally,
 )
 from mq.names import QueueName
-from mq.store.counts import ACTIVITIES, Activity, OperationCounts
+from mq.store.counts import OperationCounts
 from mq.web.durations import Durations
 from mq_mover.metrics import mover_metrics
 from tests.support.processes import Server, wait_until
@@ -34,7 +35,7 @@ def count_of(found: Scrape, name: str, queue: str) -> float:
 
 def assert_totals(found: Scrape) -> None:
     """Those of all queues are those of the server."""
-    for name in ACTIVITIES:
+    for name in _ABOUT:
         by_queue = found.by(f"mq_queue_messages_{name}_total", "queue")
         assert sum(by_queue.values()) == found.value(f"mq_messages_{name}_total"), name
 
@@ -182,7 +183,7 @@ def test_a_queue_that_is_first_counted_meanwhile_harms_no_figures() -> None:
     """The committer counts on its own thread."""
 
     class Busy(OperationCounts):
-        def by_queue(self) -> dict[str, Activity]:
+        def by_queue(self) -> dict[str, DoneInQueue]:
             found = super().by_queue()
             self.of(f"q{len(found)}").published += 1
             return found
@@ -197,12 +198,11 @@ def test_a_queue_that_is_first_counted_meanwhile_harms_no_figures() -> None:
 
 def test_waiting_receives_may_be_shown_while_the_others_get_their_figures() -> None:
     class Showing(OperationCounts):
-        def _new(self, queue: str) -> Activity:
-            if queue == OTHER_QUEUES:
-                self.show_waiting({QueueName("q0"): 1})
-            return super()._new(queue)
+        def _begin(self, queue: str) -> DoneInQueue:
+            self.show_waiting({QueueName("q0"): 1} if self._slots else {})
+            return super()._begin(queue)
 
-    counts = Showing(GatewayCounts())
+    counts = Showing(ServerCounts())
     for number in range(MAX_METRIC_QUEUES + 1):
         counts.of(f"q{number}").published += 1
 
@@ -242,7 +242,7 @@ def test_one_that_died_while_it_began_a_queue_leaves_nothing() -> None:
 
 
 def test_what_a_gateway_does_is_added_to_what_the_server_does() -> None:
-    counts, shared = OperationCounts(), GatewayCounts()
+    counts, shared = OperationCounts(), ServerCounts()
     children = ChildCounts(MoverCounts(), ReaperCounts(), shared)
     served = OperationCounts(shared)
     counts.of("both").published += 1
@@ -258,7 +258,7 @@ def test_what_a_gateway_does_is_added_to_what_the_server_does() -> None:
 
 
 def test_a_gateway_that_is_started_again_goes_on_with_its_figures() -> None:
-    with closing(Tally(GatewayCounts)) as tally:
+    with closing(Tally(ServerCounts)) as tally:
         for number in range(1, 4):
             counts, durations = OperationCounts(tally.counts), Durations(tally.counts)
             counts.of("a").received += 1
@@ -278,7 +278,7 @@ def test_a_gateway_that_is_started_again_goes_on_with_its_figures() -> None:
 
 
 def test_a_gateway_with_more_queues_than_it_shows_counts_the_others_together() -> None:
-    shared = GatewayCounts()
+    shared = ServerCounts()
     for _ in range(2):
         counts = OperationCounts(shared)
         for number in range(MAX_METRIC_QUEUES + 3):
@@ -291,7 +291,7 @@ def test_a_gateway_with_more_queues_than_it_shows_counts_the_others_together() -
 
 
 def test_kinds_of_requests_that_no_room_is_left_for_are_counted_and_not_shown() -> None:
-    shared = GatewayCounts()
+    shared = ServerCounts()
     durations = Durations(shared)
     for status in range(1000):
         durations.add("SendMessage", "json", status, 1.0)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from mq.config import MAX_METRIC_QUEUES
-from mq.metrics.tally import OTHER_QUEUES, GatewayCounts, Tally, by_queue
+from mq.metrics.tally import OTHER_QUEUES, ServerCounts, Tally, by_queue
 from mq.names import QueueName
 from mq.store.counts import OperationCounts
 from tests.support.gateways import client_of, make_url, name_of
@@ -173,7 +173,7 @@ def test_a_standalone_server_tells_who_waits_at_its_gateway(
 
 
 def test_those_who_waited_at_a_gateway_that_was_killed_wait_no_more() -> None:
-    with contextlib.closing(Tally(GatewayCounts)) as tally:
+    with contextlib.closing(Tally(ServerCounts)) as tally:
         counts = OperationCounts(tally.counts)
         counts.show_waiting({QueueName("a"): 2, QueueName("b"): 1})
         assert waits_in(tally.counts) == {"a": 2, "b": 1}
@@ -186,7 +186,7 @@ def test_those_who_waited_at_a_gateway_that_was_killed_wait_no_more() -> None:
 
 
 def test_those_who_wait_for_queues_without_figures_are_shown_together() -> None:
-    shared = GatewayCounts()
+    shared = ServerCounts()
     queues = [QueueName(f"q{number}") for number in range(MAX_METRIC_QUEUES + 3)]
 
     OperationCounts(shared).show_waiting(dict.fromkeys(queues, 2))
@@ -194,5 +194,5 @@ def test_those_who_wait_for_queues_without_figures_are_shown_together() -> None:
     assert waits_in(shared) == dict.fromkeys(queues[:MAX_METRIC_QUEUES], 2) | {OTHER_QUEUES: 6}
 
 
-def waits_in(counts: GatewayCounts) -> dict[str, int]:
+def waits_in(counts: ServerCounts) -> dict[str, int]:
     return {queue: each.waiting for queue, each in by_queue(counts).items()}
