@@ -49,7 +49,6 @@ class FileSystem:
     has_seals: bool
     stamp_granularity_ns: int
     is_in_memory: bool
-    is_network: bool
     warnings: tuple[str, ...]
 
 
@@ -73,7 +72,6 @@ def measure_file_system(spool: Spool) -> FileSystem:
         spool.has_seals,
         granularity_ns,
         is_in_memory=kind in _IN_MEMORY,
-        is_network=is_of_network(kind),
         warnings=tuple(_warnings_of(spool, kind, is_ordered)),
     )
 

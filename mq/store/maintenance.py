@@ -98,7 +98,7 @@ async def _repeat(
 
 
 def _relist_seconds(work: Workspace) -> float:
-    return RELIST_SECONDS if work.hears_of_all else RELIST_WAITING_SECONDS
+    return RELIST_WAITING_SECONDS if work.files.is_of_network else RELIST_SECONDS
 
 
 async def _relist_all(committer: Committer, work: Workspace) -> None:

@@ -58,13 +58,7 @@ async def open_store(
     def request_sweep() -> None:
         loop.call_soon_threadsafe(sweep_now.set)
 
-    work = Workspace(
-        spool,
-        config,
-        request_sweep,
-        file_system.stamp_granularity_ns,
-        is_network=file_system.is_network,
-    )
+    work = Workspace(spool, config, request_sweep, file_system.stamp_granularity_ns)
     work.counts = counts or work.counts
     sweeper = Sweeper(spool, report_left)
     try:

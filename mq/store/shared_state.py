@@ -46,8 +46,7 @@ class Workspace:
     messages, `settings` of the queues, `finished_by_spark` of what Spark is done with.
     `undelivered` counts by queue what is published and not there yet. `floor` is the room that the
     disk must keep, `counts` what was done so far. `report` logs once what cannot be placed or read,
-    and `report_living` what was received too often and is still in its queue. `hears_of_all` says
-    that the system reports what everyone does to the root.
+    and `report_living` what was received too often and is still in its queue.
     """
 
     def __init__(
@@ -57,11 +56,8 @@ class Workspace:
         request_sweep: Callable[[], None],
         granularity_ns: int = 1,
         clock_ns: Callable[[], int] = time.time_ns,
-        *,
-        is_network: bool = False,
     ) -> None:
-        """Take what a server has opened. With `is_network` other machines may work on the root, and
-        the system does not report everything that they do."""
+        """Take what a server has opened."""
         self.spool = spool
         self.files = spool.files
         self.config = config
@@ -69,11 +65,10 @@ class Workspace:
         self.clock_ns = clock_ns
         self.ids = ServerIds(clock_ns)
         self.ready = ReadyQueues(spool)
-        self.hidden = HiddenIndex(spool, sees_all_events=not is_network)
+        self.hidden = HiddenIndex(spool)
         self.hidden_counts = HiddenCounts(spool)
         self.finished_by_spark = DoneBatches(spool)
         self.settings = KnownSettings(spool.files, spool.queues, report_left)
-        self.hears_of_all = not is_network
         self.report = Once(report_left)
         self.report_living = Once(report_living)
         self.counts = OperationCounts()
@@ -165,9 +160,10 @@ class Workspace:
         )
 
     def sees_all_events(self, queue: QueueName) -> bool:
-        """Return whether the system reports every change to the queue's folder."""
+        """Return whether the system reports every change to the queue's folder. It does not report
+        what another machine does."""
         watch = self.ready.watch
-        return watch is not None and watch.has(queue) and self.hears_of_all
+        return watch is not None and watch.has(queue) and not self.files.is_of_network
 
     def forget_queue(self, queue: QueueName) -> None:
         """Note that the queue was made or deleted within this round."""

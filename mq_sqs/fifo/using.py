@@ -177,7 +177,8 @@ def _changed_ns(work: Workspace, asks: Sequence[SentAsk]) -> int:
     meanwhile. The time of a purge says nothing here: the clock may have been set back since."""
     age_ns = work.clock_ns() - min(each.since_ns for each in asks)
     now_ns = time.clock_gettime_ns(time.CLOCK_REALTIME)
-    return now_ns - age_ns - _CTIME_LAG_NS if work.hears_of_all and age_ns >= 0 else 0
+    is_known = age_ns >= 0 and not work.files.is_of_network
+    return now_ns - age_ns - _CTIME_LAG_NS if is_known else 0
 
 
 def _read_unread(work: Workspace, queue: QueueName, state: FifoQueue) -> Operation[None]:

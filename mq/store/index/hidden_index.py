@@ -54,10 +54,9 @@ class _Reading:
 class HiddenIndex:
     """Used by workers, several at a time; blocking."""
 
-    def __init__(self, spool: Spool, *, sees_all_events: bool) -> None:
-        """Open nothing yet. If not `sees_all_events`, other machines work on the root."""
+    def __init__(self, spool: Spool) -> None:
+        """Open nothing yet."""
         self._spool = spool
-        self._sees_all_events = sees_all_events
         self._lock = Lock()
         self._watch: Watch | None = None
         self._lacks_events = False
@@ -96,7 +95,7 @@ class HiddenIndex:
             seconds = time.monotonic() - started
             with self._lock:
                 self._correct([window], queue, reading.changed)
-                sees_all = self._watch is not None and self._sees_all_events
+                sees_all = self._watch is not None and not self._spool.files.is_of_network
                 is_kept_up = sees_all and not reading.has_missed_some
                 pause = float("inf") if is_kept_up else _LISTING_PAUSE_FACTOR * seconds
                 window.good_until = time.monotonic() + pause

@@ -153,7 +153,7 @@ async def test_without_events_what_is_shown_is_right_and_listed_again_after_a_wh
     with capture_logs() as logs:
         async with store_on(root) as store:
             if when == "too late":
-                store._work.hidden._sees_all_events = False
+                monkeypatch.setattr(store._work.files, "is_of_network", True)
             first, second = await delayed(store), await delayed(store)
             assert await page(store, DELAYED) == [first, second]
             await store.remove(ORDERS, first)
