@@ -48,6 +48,8 @@ def publish_batch(
     too many queues.
     """
     named = {each.queue for each in entries}
+    if None not in named:  # No message asks for it, and a client that sends `Expect` may have.
+        yield from check_publish_under(work, queue, ())
     ways = find_ways(work, named, (queue, *also))
     while True:
         try:

@@ -119,6 +119,25 @@ def test_none_is_published_if_a_queue_is_missing_full_or_fifo(
     assert wire.count(second) == (1, 0)
 
 
+@pytest.mark.parametrize("more", [{}, {"expect": "100-continue"}], ids=["at once", "asks first"])
+def test_the_queue_in_the_path_is_needed_even_if_no_line_is_for_it(
+    server: Server,
+    wire: Wire,
+    connect: Callable[[Server], Wire],
+    queues: list[str],
+    more: dict[str, str],
+) -> None:
+    missing, fifo = f"{queues[0]}-missing", f"{queues[0]}.fifo"
+    wire.request("PUT", f"/{fifo}")
+
+    for path, status, kind in (missing, 404, "queue-not-found"), (fifo, 409, "fifo-queue"):
+        line = {"body": "1", "queue": queues[1]}
+        answer = publish(connect(server), f"/{path}/messages", line, **more)
+        assert_problem(answer, status, kind, path)
+
+    assert wire.count(queues[1]) == (0, 0)
+
+
 def test_a_name_that_is_none_is_refused_with_its_line(wire: Wire, queue: str) -> None:
     for name in ("", "a/b", 5, None, ["a"], ".."):
         lines = {"body": "1"}, {"body": "2", "queue": name}
