@@ -116,14 +116,16 @@ class ClaimError(MQError):
 class StoreUnavailable(MQError):
     """The store cannot promise durability now, or is full, busy or stopping.
 
-    The outcome of the operation is unknown. No success was reported. `is_full` says that the limit
-    of a queue leaves no room for the messages, and that nothing was done.
+    The outcome of the operation is unknown. No success was reported. `full` names the queue whose
+    limit leaves no room for the messages; nothing was done then.
     """
 
-    def __init__(self, detail: str, retry_after_seconds: int = 1, *, is_full: bool = False) -> None:
+    def __init__(
+        self, detail: str, retry_after_seconds: int = 1, *, full: str | None = None
+    ) -> None:
         super().__init__(detail)
         self.retry_after_seconds = retry_after_seconds
-        self.is_full = is_full
+        self.full = full
 
 
 class QueueLocked(StoreUnavailable):

@@ -197,7 +197,7 @@ class Workspace:
             f"queue {queue} has {len(ready)} of the {limit} ready messages that "
             f"{'--max-queue-messages' if own is None else 'its setting max-messages'} allows, "
             f"which leaves no room for {messages} more; receive and remove go on",
-            is_full=True,
+            full=queue,
         )
 
     def _coming(self, queue: QueueName, ready: ReadyQueue) -> int:

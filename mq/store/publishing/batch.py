@@ -28,7 +28,7 @@ from mq.store.publishing.filling import Batch, vanished
 from mq.store.publishing.own_id import Ids, check_publish_under
 from mq.store.publishing.parts import BatchPart, Placed
 from mq.store.publishing.publish import Entry, Published, try_to_hold
-from mq.store.publishing.readers import Queues, Ways, find_ways
+from mq.store.publishing.readers import Queues, Ways, explain_copy, find_ways
 from mq.store.publishing.twins import is_older_than, publish_after_birth
 from mq.store.shared_state import Workspace
 
@@ -61,6 +61,8 @@ def publish_batch(
             known, ways = ways, find_ways(work, named, (queue, *also))
             if ways == known:
                 raise
+        except StoreUnavailable as error:
+            raise explain_copy(work, error, {*also, *[each or queue for each in named]}) from None
 
 
 def _publish_alike(

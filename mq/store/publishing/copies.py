@@ -32,7 +32,7 @@ def publish_copies(
             return (yield from publish_batch(work, queues[0], entries, queues[1:]))
         except StoreUnavailable as error:
             # A queue without room for all of them may have some for the first.
-            if len(drafts) == 1 or not error.is_full:
+            if len(drafts) == 1 or error.full is None:
                 raise
     outcomes: list[Published | BaseException] = yield Together(
         [publish_one(work, queues[0], draft, queues[1:]) for draft in drafts]

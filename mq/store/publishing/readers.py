@@ -3,12 +3,12 @@ settings `also`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import structlog
 
 from mq.config import MAX_QUEUES
-from mq.errors import InvalidRequest
+from mq.errors import InvalidRequest, StoreUnavailable
 from mq.names import QueueName
 from mq.store.shared_state import Workspace
 
@@ -56,3 +56,17 @@ def _is_there(work: Workspace, queue: QueueName, copy: QueueName) -> bool:
         why = "the setting also names a queue that does not exist"
         log.warning("no copies", queue=queue, missing=copy, why=why)
     return is_there
+
+
+def explain_copy(
+    work: Workspace, error: StoreUnavailable, named: Collection[QueueName]
+) -> StoreUnavailable:
+    """Return the error of a publish to the `named` queues. If the queue that is full is none of
+    them, it says which of them has it in its setting `also`."""
+    origins = sorted(each for each in named if error.full in (work.settings.of(each).also or ()))
+    if not origins or error.full in named:
+        return error
+    return StoreUnavailable(
+        f"{error}; by its setting also, what is published to {origins[0]} goes there too",
+        full=error.full,
+    )

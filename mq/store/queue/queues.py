@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -42,7 +42,8 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True)
 class QueueInfo:
     """How many messages a queue has in each state. `oldest_age_seconds` is the time since the
-    oldest ready one was published, None if none is ready."""
+    oldest ready one was published, None if none is ready. `missing` are the queues in its setting
+    `also` that do not exist."""
 
     queue: QueueName
     ready: int
@@ -50,6 +51,7 @@ class QueueInfo:
     delayed: int
     oldest_age_seconds: float | None
     settings: QueueSettings
+    missing: Sequence[QueueName]
 
 
 def create_queue(
@@ -206,4 +208,5 @@ def describe_queue(work: Workspace, queue: QueueName) -> Operation[QueueInfo]:
     leased, delayed = yield from work.hidden_counts.count(queue)
     settings = yield InWorker(settings_of, work.spool, queue)
     age = None if oldest_ns is None else max(time.time_ns() - oldest_ns, 0) / SECOND_NS
-    return QueueInfo(queue, count, leased, delayed, age, settings)
+    missing = [each for each in settings.also or () if not work.spool.queues.is_there(each)]
+    return QueueInfo(queue, count, leased, delayed, age, settings, missing)

@@ -47,7 +47,7 @@ async def describe_queue(store: Store, request: web.BaseRequest, target: Target)
             f"there is no queue {target.queue}; /{target.queue} of the server is on a port of its "
             "own, that of --admin"
         ) from None
-    document = {
+    document: dict[str, object] = {
         "queue": info.queue,
         "ready": info.ready,
         "leased": info.leased,
@@ -55,6 +55,8 @@ async def describe_queue(store: Store, request: web.BaseRequest, target: Target)
         "oldest_age_seconds": info.oldest_age_seconds,
         "settings": info.settings.document(),
     }
+    if info.missing:
+        document["missing"] = info.missing
     return web.Response(body=json.dumps(document).encode() + b"\n", content_type="application/json")
 
 

@@ -132,7 +132,11 @@ def test_none_gets_it_if_one_is_full(wire: Wire, queues: list[str]) -> None:
 
     refused = wire.request("POST", f"/{queues[0]}/messages", b"body")
 
-    assert_problem(refused, 503, "unavailable", queues[2])
+    assert_problem(refused, 503, "unavailable", f"queue {queues[2]} has 1 of the 1")
+    assert f"what is published to {queues[0]} goes there too" in refused.json()["detail"]
+    named = f"/{queues[0]}/messages?also={queues[2]}"
+    detail = wire.request("POST", named, b"body").json()["detail"]
+    assert detail.endswith("receive and remove go on")
     assert_each_has(wire, queues, [message_id])
 
 
@@ -159,6 +163,7 @@ def test_one_that_is_deleted_gets_nothing_until_it_is_made_again(
 ) -> None:
     first, second, third = queues
     wire.request("DELETE", f"/{second}")
+    assert wire.request("GET", f"/{first}").json()["missing"] == [second]
 
     ids = [wire.publish(first) for _ in range(3)]
 
@@ -166,6 +171,7 @@ def test_one_that_is_deleted_gets_nothing_until_it_is_made_again(
     assert wire.request("GET", f"/{second}").status == 404
     assert server.log().count("no copies") == 1
     wire.request("PUT", f"/{second}")
+    assert "missing" not in wire.request("GET", f"/{first}").json()
     assert_each_has(wire, queues, [wire.publish(first)])
 
 
