@@ -28,8 +28,8 @@ class Damaged(PlacedSuspect):
         never change."""
         files = self.spool.files
         try:
-            at = self.spool.at(*self.place)
-            fd = files.open_message(at.fd, at.name)
+            folder_fd, bare, _keeper = self.spool.at(*self.place)
+            fd = files.open_message(folder_fd, bare)
         except FileNotFoundError:
             return None
         with Opened(files, self.place.name, fd, os.fstat(fd), seal_of(files, fd)) as opened:

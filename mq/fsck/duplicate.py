@@ -86,8 +86,8 @@ class Duplicate(PlacedSuspect):
         if files.is_of_network and not self.spool.exists(*self.kept):
             return None
         try:
-            at = self.spool.at(*self.kept)
-            fd = files.open_message(at.fd, at.name)
+            folder_fd, bare, _keeper = self.spool.at(*self.kept)
+            fd = files.open_message(folder_fd, bare)
         except OSError as error:
             if error.errno in NO_MESSAGE:
                 return None

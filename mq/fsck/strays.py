@@ -67,8 +67,8 @@ class WrongMode(PlacedSuspect):
             return None
         refuse_foreign(before, self.owner)
         mode = stat.S_IMODE(before.st_mode) | self.needs
-        at = self.spool.at(*self.place)
-        self.spool.files.set_mode(at.fd, at.name, mode)
+        fd, bare, _keeper = self.spool.at(*self.place)
+        self.spool.files.set_mode(fd, bare, mode)
         if self.place.folder is Folder.DELAY and before.st_mtime_ns > before.st_ctime_ns:
             self._keep_stamp(before.st_mtime_ns)
         return f"mode {mode:04o}"

@@ -183,8 +183,8 @@ class Walk:
     def _settings(
         self, queue: QueueName, place: SuspectPlace, status: os.stat_result
     ) -> Iterator[Suspect]:
-        at = self._spool.at(*place)
-        may_read = os.access(at.name, os.R_OK, dir_fd=at.fd, effective_ids=True)
+        fd, bare, _keeper = self._spool.at(*place)
+        may_read = os.access(bare, os.R_OK, dir_fd=fd, effective_ids=True)
         if stat.S_ISREG(status.st_mode) and not may_read:
             yield WrongMode(self._spool, place, FILE_NEEDS, self._owner)
         yield DamagedSettings(self._spool, queue)
@@ -203,8 +203,8 @@ class Walk:
 
     def _burial_of(self, place: SuspectPlace, queue: QueueName) -> Burial | None:
         try:
-            at = self._spool.at(*place)
-            path = f"/proc/self/fd/{at.fd}/{at.name}"
+            fd, bare, _keeper = self._spool.at(*place)
+            path = f"/proc/self/fd/{fd}/{bare}"
             return burial_in(self._spool.files.attribute(path, DEAD_ATTRIBUTE), queue)
         except OSError:
             return None  # It is gone, or a finding of its own.

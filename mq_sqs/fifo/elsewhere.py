@@ -94,7 +94,7 @@ def _is_of_others(
     """Return whether a message was certainly sent to none of the queues. Most need not be
     opened."""
     try:
-        fd, bare, _keeper = spool.reach(folder, name)
+        fd, bare, _keeper = spool.at(folder, name)
         return origin_of(spool.files, f"/proc/self/fd/{fd}/{bare}", holder) not in asking
     except OSError:
         return False  # A look tells what is wrong.

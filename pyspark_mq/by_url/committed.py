@@ -82,11 +82,11 @@ def read_committed(
 
 def _reading(spool: Spool, committed: Committed) -> Chain:
     try:
-        at = spool.at(committed.folder, committed.name)
+        fd, bare, _keeper = spool.at(committed.folder, committed.name)
     except FileNotFoundError:
         return ()
     return (
-        (OPEN_MESSAGE, at.fd, at.name),
+        (OPEN_MESSAGE, fd, bare),
         (STATUS, ~0),
         (READ, ~0, 1, _READ_AT_ONCE_BYTES),
         (ATTRIBUTE, ~0, SEAL_ATTRIBUTE),
@@ -110,8 +110,8 @@ def _read_alone(spool: Spool, committed: Committed) -> NewMessage | None:
     """Read a message of any size. Returns None if it is damaged. Raises FileNotFoundError if it is
     gone."""
     files = spool.files
-    at = spool.at(committed.folder, committed.name)
-    fd = files.open_to_look(at.fd, at.name)
+    folder_fd, bare, _keeper = spool.at(committed.folder, committed.name)
+    fd = files.open_to_look(folder_fd, bare)
     with Opened(files, committed.name, fd, os.fstat(fd), seal_of(files, fd)) as opened:
         content = read_content(opened, files)
         if content is None:

@@ -44,8 +44,8 @@ def glance_at_ready(
     """
     for start in range(0, len(message_ids), CHAINS_AT_ONCE):
         some = message_ids[start : start + CHAINS_AT_ONCE]
-        at = spool.at(Folder.QUEUES, queue_path(queue, some[0]))
-        chains = [((OPEN_TO_LOOK, at.fd, each), *_CALLS) for each in some]
+        fd, _, _keeper = spool.at(Folder.QUEUES, queue_path(queue, some[0]))
+        chains = [((OPEN_TO_LOOK, fd, each), *_CALLS) for each in some]
         for results, code in run(spool.files, chains):
             yield None if code else _glance(spool, results)
 

@@ -180,8 +180,8 @@ def look_at(spool: Spool, folder: Folder, name: str) -> Opened | None:
     locked. Its access time stays. Returns None if it is gone or is not a message: not a regular
     file, or another user's. Raises OSError."""
     try:
-        at = spool.at(folder, name)
-        fd = spool.files.open_to_look(at.fd, at.name)
+        folder_fd, bare, _keeper = spool.at(folder, name)
+        fd = spool.files.open_to_look(folder_fd, bare)
     except OSError as error:
         if error.errno in NO_MESSAGE:
             return None
@@ -200,8 +200,8 @@ def look_at(spool: Spool, folder: Folder, name: str) -> Opened | None:
 def seal_at(spool: Spool, folder: Folder, name: str) -> Seal | None:
     """Return the seal of a message without opening it, or None if it has none. This takes a third
     of the time of `look_at`. Raises what `spool.at` raises, and OSError."""
-    at = spool.at(folder, name)
-    path = f"/proc/self/fd/{at.fd}/{at.name}"
+    fd, bare, _keeper = spool.at(folder, name)
+    path = f"/proc/self/fd/{fd}/{bare}"
     return Seal.unpack(spool.files.attribute(path, SEAL_ATTRIBUTE))
 
 

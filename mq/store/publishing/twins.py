@@ -114,8 +114,8 @@ def has_another(
     for path in _find(work, finder_for(work, queue), queue, message_id):
         folder, _, name = path.partition("/")
         if path.startswith(_IS_OVER):
-            at = work.spool.at(Folder(folder), name)
-            if try_locks(work.files, at.fd, [at.name]) == [errno.EWOULDBLOCK]:
+            fd, bare, _keeper = work.spool.at(Folder(folder), name)
+            if try_locks(work.files, fd, [bare]) == [errno.EWOULDBLOCK]:
                 return Lost.BUSY
             continue
         found = work.spool.status(Folder(folder), name)
@@ -176,8 +176,8 @@ def _open(spool: Spool, path: str) -> int | None:
     another user's."""
     folder, _, name = path.partition("/")
     try:
-        at = spool.at(Folder(folder), name)
-        fd = spool.files.open_message(at.fd, at.name)
+        folder_fd, bare, _keeper = spool.at(Folder(folder), name)
+        fd = spool.files.open_message(folder_fd, bare)
     except OSError as error:
         if error.errno in NO_MESSAGE:
             return None

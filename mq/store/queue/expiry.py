@@ -172,8 +172,8 @@ def would_expire(work: Workspace, target: QueueName, place: Place, held: Held) -
 
 
 def _birth_ns(work: Workspace, folder: Folder, name: str) -> int | None:
-    at = work.spool.at(folder, name)
-    return birth_ns(f"/proc/self/fd/{at.fd}/{at.name}")
+    fd, bare, _keeper = work.spool.at(folder, name)
+    return birth_ns(f"/proc/self/fd/{fd}/{bare}")
 
 
 def _file_system_ns(work: Workspace) -> int:
