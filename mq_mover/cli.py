@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import closing
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import click
@@ -67,9 +68,11 @@ def mq_mover(
         # A dead letter queue is made with the mode of the other queues.
         os.umask(0o777 & ~os.stat(config.destination).st_mode)
         if metrics is not None:
-            from mq_mover.metrics import serve_metrics
+            from mq.metrics.exposition import serve_in_thread
+            from mq_mover.metrics import mover_metrics
 
-            log.info("metrics", url=f"http://{serve_metrics(metrics, mover.counts)}/metrics")
+            address = serve_in_thread(metrics, partial(mover_metrics, mover.counts))
+            log.info("metrics", url=f"http://{address}/metrics")
         mover.run()
 
 

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 
 from prometheus_client.core import Metric
 
-from mq.config import SECOND_NS, Address
-from mq.metrics.exposition import counter, counter_by_queue, gauge, moved, serve_in_thread
+from mq.config import SECOND_NS
+from mq.metrics.exposition import counter, counter_by_queue, gauge, moved
 from mq.metrics.tally import MoverCounts
-
-
-def serve_metrics(address: Address, counts: MoverCounts) -> Address:
-    """Serve the metrics beside the mover. Returns the address. Raises StartRefused."""
-    return serve_in_thread(address, partial(mover_metrics, counts))
 
 
 def mover_metrics(counts: MoverCounts) -> Iterable[Metric]:

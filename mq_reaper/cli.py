@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import click
@@ -48,9 +49,10 @@ def mq_reaper(source: Path, keep: float, metrics: Address | None, log_format: st
         opened = Reaper(config, files_for(config.source))
     with closing(opened) as reaper:
         if metrics is not None:
-            from mq_reaper.metrics import serve_metrics
+            from mq.metrics.exposition import reaped, serve_in_thread
 
-            log.info("metrics", url=f"http://{serve_metrics(metrics, reaper.counts)}/metrics")
+            address = serve_in_thread(metrics, partial(reaped, reaper.counts))
+            log.info("metrics", url=f"http://{address}/metrics")
         reaper.run()
 
 

@@ -25,7 +25,7 @@ each endpoint below `http`."""
 
 ELSEWHERE = {
     "admin/test_metrics.py": "mq/metrics/histogram mq/metrics/tally mq/store/counts"
-    " mq_mover/metrics mq_reaper/metrics",
+    " mq_mover/metrics",
     "admin/test_endpoints.py": "mq/web/durations",
     "admin/test_health.py": "mq/spool/trouble mq/store/probe",
     "admin/test_page.py": "mq/admin/live",
