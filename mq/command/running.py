@@ -71,7 +71,8 @@ def run(command: click.Command, meanings: Mapping[ExitCode, str] = EXIT_CODES) -
             drop_stdout()
         detail = printable(" ".join(detail.split()))
         with suppress(OSError):
-            click.echo(f"{command.name}: {detail} (exit {code.value}: {meanings[code]})", err=True)
+            hint = _help_for(error) or meanings[code]
+            click.echo(f"{command.name}: {detail} (exit {code.value}: {hint})", err=True)
     sys.exit(code)
 
 
@@ -88,6 +89,12 @@ def _explain(error: Exception) -> tuple[ExitCode, str]:
         return error.exit_code, str(error)
     traceback.print_exception(error)
     return ExitCode.SOFTWARE, "an unexpected error; the lines above say where"
+
+
+def _help_for(error: Exception) -> str | None:
+    """Return what shows the right command line after a wrong one, None after any other error."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return None if context is None else f"see {context.command_path} {HELP_FLAGS[-1]}"
 
 
 def _follow_parent() -> None:

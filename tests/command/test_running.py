@@ -72,6 +72,19 @@ def test_a_command_shows_its_help_when_asked_in_short(
     assert "-h, --help" in shown
 
 
+@pytest.mark.parametrize("words", ["shop --lamb", "shop order --lamb"])
+def test_a_wrong_command_line_is_told_where_the_flags_are(
+    words: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", words.split())
+
+    with pytest.raises(SystemExit):
+        run(click.Group("shop", commands=[click.Command("order")]))
+
+    hint = f"(exit 2: see {words.removesuffix(' --lamb')} --help)"
+    assert capfd.readouterr().err == f"shop: No such option '--lamb'. {hint}\n"
+
+
 @pytest.mark.parametrize("group", [vsqs, mq_pipeline], ids=lambda group: str(group.name))
 def test_a_command_without_its_subcommand_shows_its_help(
     group: click.Group, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Mapping
 from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 
@@ -60,6 +61,15 @@ def without_ours() -> dict[str, str]:
 def assert_refused(done: Done, code: ExitCode, detail: str) -> None:
     """Assert that one line says what is wrong, and that the exit code does."""
     assert (done.code, done.out) == (code, b"")
-    assert re.fullmatch(r"mqctl: .+ \(exit \d+: .+\)\n", done.err), done.err
-    assert done.err.endswith(f"(exit {code.value}: {CTL_EXIT_CODES[code]})\n")
+    assert re.fullmatch(r"mqctl: .+\n", done.err), done.err
+    assert_exit_named(done.err, code, CTL_EXIT_CODES)
     assert detail in done.err
+
+
+def assert_exit_named(err: str, code: ExitCode, meanings: Mapping[ExitCode, str]) -> None:
+    """Assert that an error ends with its exit code and what that means, or after a wrong command
+    line with the command that shows the right one."""
+    name, _, hint = err.rstrip().rpartition(f" (exit {code.value}: ")
+    command = name.partition(":")[0]
+    is_usage = code is ExitCode.USAGE and re.fullmatch(rf"see {command}( \w+)? --help\)", hint)
+    assert is_usage or hint == f"{meanings[code]})", err

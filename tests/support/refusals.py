@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from mq.command.running import EXIT_CODES
 from mq.errors import ExitCode
-from tests.support.mqctl import without_ours
+from tests.support.mqctl import assert_exit_named, without_ours
 from tests.support.preloaded import run_preloaded
 
 
@@ -42,5 +42,5 @@ def _read(status: int, stderr: str) -> Refusal:
     *log, line = stderr.splitlines()
     assert [event for event in log if not event.startswith("time=")] == []
     code = ExitCode(status)
-    assert line.endswith(f"(exit {code.value}: {EXIT_CODES[code]})")
+    assert_exit_named(line, code, EXIT_CODES)
     return Refusal(code, line)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mq.errors import CommandFailed, ExitCode
-from tests.support.mqctl import Done
+from tests.support.mqctl import Done, assert_exit_named
 from tests.support.processes import wait_until
 from tests.support.vsqs import names_in, run_command
 from vsqs import cli
@@ -30,7 +30,7 @@ def vsqs(*words: str | Path, stdin: bytes = b"") -> Done:
 
 def assert_refused(done: Done, code: ExitCode, detail: str) -> None:
     assert (done.code, done.out) == (code, b"")
-    assert done.err.endswith(f"(exit {code.value}: {EXIT_CODES[code]})\n")
+    assert_exit_named(done.err, code, EXIT_CODES)
     assert detail in done.err
     assert done.err.count("\n") == 1
 
