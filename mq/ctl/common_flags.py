@@ -24,6 +24,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _META = "mq.ctl"
 
+_PREFIX = "MQCTL_"
+
+_VARIABLES = {f"{_PREFIX}{name}" for name in ("ADMIN", "CACERT", "ROOT", "TOKEN", "TOKEN_FILE")}
 
 admin_option = click.option(
     "--admin", envvar="MQCTL_ADMIN", show_envvar=True, metavar="HOST:PORT",
@@ -81,7 +84,12 @@ def _note(context: click.Context, parameter: click.Parameter, value: object) -> 
 
 def flags_of(context: click.Context, admin: str | None = None) -> CommonFlags:
     """Return the flags that apply; `admin` is that of `admin_option`. A flag wins over a variable.
-    Raises UsageError if both ways are chosen."""
+    Raises UsageError if both ways are chosen, or if a variable is unknown: it may be meant to name
+    another server than the one that a command would then change."""
+    for name in sorted(os.environ):
+        if name.startswith(_PREFIX) and name not in _VARIABLES and os.environ[name]:
+            known = ", ".join(["MQ_URL", *sorted(_VARIABLES)])
+            raise click.UsageError(f"unknown variable {name}; mqctl takes {known}")
     flags: dict[str, Any] = context.meta.get(f"{_META}.{ParameterSource.COMMANDLINE.name}", {})
     variables: dict[str, Any] = context.meta.get(f"{_META}.{ParameterSource.ENVIRONMENT.name}", {})
     for given in (flags, variables):

@@ -80,6 +80,13 @@ def test_two_ways_at_once_are_a_wrong_use(server: Server, queue: str) -> None:
         assert_refused(done, ExitCode.USAGE, "choose one")
 
 
+def test_a_variable_that_may_mean_another_server_is_refused(server: Server, queue: str) -> None:
+    done = Ctl()("purge", queue, "--yes", MQ_URL=server.url, MQCTL_URL="http://127.0.0.1:1")
+
+    assert_refused(done, ExitCode.USAGE, "unknown variable MQCTL_URL; mqctl takes MQ_URL, ")
+    assert Ctl()("info", queue, MQ_URL=server.url, MQCTL_URL="").code == 0
+
+
 def test_the_root_of_a_server_is_not_taken_for_a_way(server: Server) -> None:
     done = Ctl()("fsck", MQ_ROOT=str(server.root))
 
