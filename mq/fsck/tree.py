@@ -17,6 +17,7 @@ from mq.fsck.strays import FILE_NEEDS, FOLDER_NEEDS, kind_of, refuse_foreign, wh
 from mq.fsck.suspect import FindingKind, Suspect, SuspectPlace
 from mq.lifecycle import FIXED_FOLDERS, Folder
 from mq.spool.message.held import seal_at
+from mq.spool.root import refuse_foreign_owner
 from mq.spool.root_format import (
     FORMAT,
     FORMAT_FILE,
@@ -30,7 +31,10 @@ from mq.spool.spool import Spool
 
 
 def suspects_of_tree(root: Path, files: Files) -> Iterator[Suspect]:
-    """Yield what may be wrong with the root itself. Raises StartRefused if it is not a root."""
+    """Yield what may be wrong with the root itself. Raises StartRefused if it is not a root, or
+    belongs to another user."""
+    if root.exists():
+        refuse_foreign_owner(root, root)
     yield WrongFolderMode(root, files, ".")
     present = [folder for folder in FIXED_FOLDERS if (root / folder).is_dir()]
     if not present and not (root / FORMAT_FILE).exists():

@@ -67,7 +67,7 @@ def visit_root(root: Path, files: Files, actor: Actor) -> Spool:
                     f"root {root}: there is no folder {folder}; name a root of MQ, or make one: mq "
                     "and `mqctl create` do",
                 )
-            _refuse_foreign_owner(root, folder)
+            refuse_foreign_owner(root, folder)
         return _open_checked(root, files, actor)
 
 
@@ -100,8 +100,10 @@ def open_without_root(files: Files, folder: Path) -> int:
     try:
         return files.open_folder(None, str(folder))
     except OSError as error:
+        is_shut = isinstance(error, PermissionError)
+        way_out = "run this as the user who owns it" if is_shut else "make it, or start mq first"
         raise StartRefused(
-            ExitCode.ROOT, f"folder {folder}: {error.strerror}; make it, or start mq first"
+            ExitCode.ROOT, f"folder {folder}: {error.strerror}; {way_out}"
         ) from error
 
 
@@ -206,11 +208,11 @@ def _make_tree(root: Path, mode: int, files: Files) -> None:
     for folder in reversed([parent for parent in root.parents if not parent.exists()]):
         _make_folder(files, folder, 0o755)
     _make_folder(files, root, mode)
-    _refuse_foreign_owner(root, root)
+    refuse_foreign_owner(root, root)
     _refuse_other_files(root)
     for name in FIXED_FOLDERS:
         _make_folder(files, root / name, mode)
-        _refuse_foreign_owner(root, root / name)
+        refuse_foreign_owner(root, root / name)
     for folder in (root, root / Folder.NEW, root / Folder.QUEUES):
         _keep_names_from_others(files, folder)
 
@@ -241,7 +243,7 @@ def _refuse_links(root: Path) -> None:
             )
 
 
-def _refuse_foreign_owner(root: Path, folder: Path) -> None:
+def refuse_foreign_owner(root: Path, folder: Path) -> None:
     """Refuse a root of another user before anything in it is opened, which would only say that
     permission is denied. The user root is refused too: the owner of the folder could lead it
     anywhere."""

@@ -246,6 +246,16 @@ def test_reaper_without_its_folder_is_refused(tmp_path: Path, files: SuspiciousF
         assert refused.value.exit_code is ExitCode.ROOT
 
 
+def test_reaper_run_by_another_user_is_told_so(tmp_path: Path, files: SuspiciousFiles) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    files.before["open_folder"] = refuse
+
+    with pytest.raises(StartRefused, match="run this as the user who owns it"):
+        Reaper(ReaperConfig(tmp_path), files)
+
+
 def test_reaper_whose_folder_was_moved_away_ends(removed: Path, make_reaper: MakeReaper) -> None:
     """Its supervisor starts it again, on the folder that is there by then."""
     reaper = make_reaper()

@@ -155,7 +155,7 @@ def _refusal(problem: Problem, url: str, flag: str) -> CommandFailed:
             text += flag
         return CommandFailed(ExitCode.UNAVAILABLE, text)
     other = ExitCode.REFUSED if problem.status < 500 else ExitCode.UNAVAILABLE
-    hint = "; mqctl takes it from --token-file" if problem.status == 401 else ""
+    hint = "; mqctl takes it from --token-file or MQCTL_TOKEN" if problem.status == 401 else ""
     return CommandFailed(
         _EXIT_CODES.get(problem.status, other), in_own_words(problem.detail) + hint
     )

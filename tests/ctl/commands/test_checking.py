@@ -193,6 +193,18 @@ def test_modes_are_mended_for_an_owner_who_is_shut_out(public_folder: Path) -> N
     assert received.stdout == "body", received
 
 
+@needs_root
+def test_a_root_of_another_user_is_refused_by_its_name(public_folder: Path) -> None:
+    """A permission that is denied would not name the way out."""
+    root = public_folder / "root"
+    Ctl("--root", str(root)).ok("create", "orders")
+
+    done = as_nobody("fsck", "--root", str(root))
+
+    assert done.returncode == ExitCode.OWNER, done
+    assert "run it as that user" in done.stderr
+
+
 def as_nobody(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", AS_NOBODY, *words],
