@@ -1,6 +1,6 @@
 """Files on a file system that other hosts work on too.
 
-Five things differ there from a local file system:
+Six things differ there from a local file system:
 
 - **Names and attributes are cached**, often for a second. What another host did meanwhile is
   invisible to stat(2) and open(2). A look that decides something asks the file system itself.
@@ -10,6 +10,7 @@ Five things differ there from a local file system:
   a folder is that of a byte of the file `format`.
 - **syncfs(2) stops at this host.** What this process has changed is synced one by one.
 - **A lock ends some time after its file was closed**, so it is ended first.
+- **A file that was made without a name can be lost**, although it got one (JuiceFS), so none is.
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ class NetworkFiles(Files):
 
     def __init__(self, root: Path) -> None:
         super().__init__()
+        self.has_unnamed_files = False
         self._format = str(root / FORMAT_FILE)
         kind = file_system_kind(nearest_folder(root))
         self._is_asked = kind.startswith(("fuse", "virtiofs")) or not is_of_network(kind)
-        self._mutex = threading.Lock()
-        self._syncing = threading.Lock()
+        self._mutex, self._syncing = threading.Lock(), threading.Lock()
         self._folder_locks: dict[int, int] = {}
         self._locked: set[int] = set()
         self._written: set[int] = set()
@@ -123,8 +124,7 @@ class NetworkFiles(Files):
 
     def _known_inode_of(self, folder_fd: int, name: str) -> int:
         """Return the inode of a name as this host knows it, which mostly costs no request. A name
-        leads to one file as long as it exists, so the inode is right even if the file is gone by
-        now."""
+        leads to one file while it exists, so the inode is right even if the file is gone by now."""
         with suppress(FileNotFoundError):
             return super().status_of(folder_fd, name).st_ino
         return self.status_of(folder_fd, name).st_ino

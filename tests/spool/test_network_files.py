@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import pytest
 
-from mq.disk.files import Files
+from mq.disk.files import HIDDEN, Files
 from mq.spool.message.held import Held, hold
 from mq.spool.network_files import NetworkFiles, files_for
 from tests.support.faults import LossyFiles, looks_of
@@ -128,6 +128,22 @@ def test_a_link_whose_reply_was_lost_is_recognised(
 
     files.loses = False
     files.close(other)
+    files.close(fd)
+    assert sorted(os.listdir(tmp_path)) == ["format", "one", "two"]
+
+
+def test_a_file_that_gets_its_name_later_has_a_hidden_one_until_then(
+    tmp_path: Path, folder: int
+) -> None:
+    """JuiceFS 1.4.2 makes a file without a name, gives it one, and drops it as it is closed."""
+    files = NetworkFiles(tmp_path)
+    fd = files.open_unnamed(folder, 0o600)
+
+    assert os.fstat(fd).st_nlink == 1
+    (hidden,) = {*os.listdir(tmp_path)} - {"format", "one"}
+    assert hidden.startswith(HIDDEN)
+
+    files.link(fd, folder, "two")
     files.close(fd)
     assert sorted(os.listdir(tmp_path)) == ["format", "one", "two"]
 

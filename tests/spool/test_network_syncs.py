@@ -122,7 +122,6 @@ def test_a_file_that_is_open_is_left_to_its_owner(files: SyncedFiles, folder: in
 
 
 def test_what_is_closed_without_a_name_fails_nobody(files: SyncedFiles, folder: int) -> None:
-    files.has_unnamed_files = False
     upload = files.open_unnamed(folder, 0o600)
     files.write(upload, b"a body whose client has gone")
     files.fails = True

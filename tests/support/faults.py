@@ -160,11 +160,11 @@ class _LosingFiles(Files):
 
 class LossyFiles(NetworkFiles, _LosingFiles):
     """Those of a network that loses every reply. With `is_plain` the file system has no rename
-    flags and no unnamed files."""
+    flags."""
 
     def __init__(self, root: Path, is_plain: bool = False) -> None:
         super().__init__(root)
-        self.renames_without_replacing = self.has_unnamed_files = not is_plain
+        self.renames_without_replacing = not is_plain
         self.loses = self.loses_later = True
 
     @contextmanager
