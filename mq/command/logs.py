@@ -32,6 +32,10 @@ class Once:
         if len(self._reported) == _MAX_REPORTED:
             self._report("any other", f"{_MAX_REPORTED} were logged: no more until a restart")
 
+    def forget(self, name: str, why: str) -> None:
+        """Let this be news again."""
+        self._reported.discard((name, why))
+
 
 def report_left(name: str, why: str) -> None:
     """Log a file that cannot be placed."""

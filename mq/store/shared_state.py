@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Set
 from contextlib import contextmanager
 
+import structlog
+
 from mq.command.logs import Once, report_left
 from mq.config import ServerConfig
 from mq.errors import (
@@ -37,6 +39,8 @@ from mq.store.index.ready_queue import ReadyQueue
 from mq.store.index.ready_queues import ReadyQueues
 from mq.store.reservations import Reservations
 
+log = structlog.get_logger(__name__)
+
 
 class Workspace:
     """The state that operations share. The committer alone uses it, except for those parts that say
@@ -46,7 +50,8 @@ class Workspace:
     messages, `settings` of the queues, `finished_by_spark` of what Spark is done with.
     `undelivered` counts by queue what is published and not there yet. `floor` is the room that the
     disk must keep, `counts` what was done so far. `report` logs once what cannot be placed or read,
-    and `report_living` what was received too often and is still in its queue.
+    `report_living` what was received too often and is still in its queue, and `report_missing` a
+    queue and one in its setting `also` that does not exist.
     """
 
     def __init__(
@@ -71,12 +76,12 @@ class Workspace:
         self.settings = KnownSettings(spool.files, spool.queues, report_left)
         self.report = Once(report_left)
         self.report_living = Once(report_living)
+        self.report_missing = Once(_report_missing)
         self.counts = OperationCounts()
         self.leases = Leases()
         self.reservations = Reservations(spool.files, str(spool.root))
         self.request_sweep = request_sweep
         self.undelivered: Counter[QueueName] = Counter()
-        self.without_copies: set[tuple[QueueName, QueueName]] = set()
         self._delivering: list[tuple[QueueName, Collection[MessageId], Set[str]]] = []
         self._folders: dict[QueueName, os.stat_result | None] = {}
         floor = config.min_free_bytes
@@ -246,6 +251,11 @@ class Workspace:
         if length > self._room:
             raise self.floor.shortage_of(length)
         self._room -= length
+
+
+def _report_missing(queue: str, missing: str) -> None:
+    why = "the setting also names a queue that does not exist"
+    log.warning("no copies", queue=queue, missing=missing, why=why)
 
 
 def refuse_fifo(work: Workspace, queue: QueueName) -> None:

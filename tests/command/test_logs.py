@@ -152,6 +152,12 @@ def test_what_is_wrong_with_a_file_is_news_again_if_it_is_something_else() -> No
 
     assert told == [("orders:1", "no folder"), ("orders:1", "read-only")]
 
+    report.forget("orders:1", "no folder")
+    for why in reasons:
+        report("orders:1", why)
+
+    assert told[2:] == [("orders:1", "no folder")]
+
 
 def test_a_log_that_is_silent_from_now_on_says_so() -> None:
     told: list[tuple[str, str]] = []

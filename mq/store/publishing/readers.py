@@ -5,14 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-import structlog
-
 from mq.config import MAX_QUEUES
 from mq.errors import InvalidRequest, StoreUnavailable
 from mq.names import QueueName
 from mq.store.shared_state import Workspace
-
-log = structlog.get_logger(__name__)
 
 Queues = tuple[QueueName, ...]
 
@@ -48,14 +44,11 @@ def _with_copies(work: Workspace, named: Queues) -> Queues:
 
 
 def _is_there(work: Workspace, queue: QueueName, copy: QueueName) -> bool:
-    is_there = work.spool.queues.is_there(copy)
-    if is_there:
-        work.without_copies.discard((queue, copy))
-    elif (queue, copy) not in work.without_copies:
-        work.without_copies.add((queue, copy))
-        why = "the setting also names a queue that does not exist"
-        log.warning("no copies", queue=queue, missing=copy, why=why)
-    return is_there
+    if work.spool.queues.is_there(copy):
+        work.report_missing.forget(queue, copy)
+        return True
+    work.report_missing(queue, copy)
+    return False
 
 
 def explain_copy(

@@ -173,6 +173,9 @@ def test_one_that_is_deleted_gets_nothing_until_it_is_made_again(
     wire.request("PUT", f"/{second}")
     assert "missing" not in wire.request("GET", f"/{first}").json()
     assert_each_has(wire, queues, [wire.publish(first)])
+    wire.request("DELETE", f"/{second}")
+    wire.publish(first)
+    assert server.log().count("no copies") == 2, "it is news again"
 
 
 def test_an_own_id_that_comes_again_goes_to_a_reader_that_is_new(
