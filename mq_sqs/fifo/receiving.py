@@ -15,7 +15,13 @@ from mq.store.queue.expiry import expire_some, expiring
 from mq.store.queue.settings import visibility_ns
 from mq.store.receiving.oldest import PASSED, Ask
 from mq.store.receiving.put_back import give_back
-from mq.store.receiving.receive import ReceivedOrBusy, check_bodies, close_all, taken_from
+from mq.store.receiving.receive import (
+    ReceivedOrBusy,
+    check_bodies,
+    close_all,
+    drop_expired,
+    taken_from,
+)
 from mq.store.receiving.received_message import Received
 from mq.store.receiving.taking import Taker
 from mq.store.shared_state import Workspace
@@ -157,7 +163,8 @@ def _keep_in_order(
 def _commit(
     work: Workspace, queue: QueueName, state: FifoQueue, taken: list[Received]
 ) -> Operation[list[Received]]:
-    """Make the leases durable. Returns those messages that are whole, none if a lease is over."""
+    """Make the leases durable. Returns those messages that are whole and not too old, none if a
+    lease is over."""
     try:
         yield taken_from(queue, len(taken))
     except BaseException:
@@ -169,7 +176,8 @@ def _commit(
         close_all(work, taken)
         return []
     work.counts.of(queue).received += len(taken)
-    good = yield from check_bodies(work, taken)
+    whole = yield from check_bodies(work, taken)
+    good = drop_expired(work, work.settings.of(queue), whole)
     if len(good) == len(taken):
         return good
     return _without_those_behind(work, queue, state, taken, good)
@@ -182,8 +190,8 @@ def _without_those_behind(
     taken: Sequence[Received],
     good: Sequence[Received],
 ) -> list[Received]:
-    """Return those of `good` that may be received, although another message was damaged or its
-    lease is over. A damaged one is set aside, and the next takes its place; one that comes again
+    """Return those of `good` that may be received, although another message was damaged or too
+    old, or its lease is over. One that is gone leaves its place to the next; one that comes again
     keeps those of its group behind it."""
     left: list[Received] = []
     waiting: set[str | None] = set()

@@ -27,7 +27,7 @@ from mq.spool.queue.queue_settings import QueueSettings
 from mq.store.holding import hold
 from mq.store.index.ready_queue import ReadyQueue
 from mq.store.indexing import load_index
-from mq.store.place import Place
+from mq.store.place import Place, place_in
 from mq.store.shared_state import Workspace
 
 _AT_ONCE = 100
@@ -85,8 +85,6 @@ def expire_some(
     is held."""
     if settings.ttl_seconds is None:
         return False
-    # What has just come back is the most likely to be too old, and may not be in the index yet.
-    work.ready.drain_once()
     limit_ns = int(settings.ttl_seconds * SECOND_NS)
     now_ns, file_system_ns = work.clock_ns(), 0
     left: list[MessageId] = []
@@ -121,7 +119,23 @@ def expire_held(work: Workspace, queue: QueueName, message_id: MessageId, held: 
     limit_ns = int(ttl_seconds * SECOND_NS)
     if published_ns(held.seal, held.status, message_id) + limit_ns > work.clock_ns():
         return False
-    return _remove(work, queue, message_id, held, _file_system_ns(work) - limit_ns)
+    place = place_in(Folder.QUEUES, queue, message_id)
+    return _remove(work, place, held, _file_system_ns(work) - limit_ns)
+
+
+def expire_leased(work: Workspace, place: Place, lease: int, limit_ns: int) -> bool:
+    """Remove a message under that lease that by this machine's clock is older than `limit_ns`, if
+    it is by the other one too."""
+    try:
+        held = hold_in(work.spool, place.folder, place.name)
+        if isinstance(held, Lost):
+            return False
+        with held:
+            latest_ns = _file_system_ns(work) - limit_ns
+            return held.lease == lease and _remove(work, place, held, latest_ns)
+    except OSError as error:
+        work.report(f"{place.folder}/{place.name}", str(error.strerror))
+        return False
 
 
 def _expire(work: Workspace, queue: QueueName, message_id: MessageId, latest_ns: int) -> _Expiry:
@@ -133,7 +147,8 @@ def _expire(work: Workspace, queue: QueueName, message_id: MessageId, latest_ns:
         with held:
             if published_ns(held.seal, held.status, message_id) > latest_ns:
                 return _Expiry.TOO_YOUNG
-            is_removed = _remove(work, queue, message_id, held, latest_ns)
+            place = place_in(Folder.QUEUES, queue, message_id)
+            is_removed = _remove(work, place, held, latest_ns)
     except OSError as error:
         if error.errno not in _PASSED_OVER:
             raise
@@ -143,18 +158,15 @@ def _expire(work: Workspace, queue: QueueName, message_id: MessageId, latest_ns:
     return _Expiry.GONE if is_removed else _Expiry.TOO_YOUNG
 
 
-def _remove(
-    work: Workspace, queue: QueueName, message_id: MessageId, held: Held, latest_ns: int
-) -> bool:
+def _remove(work: Workspace, place: Place, held: Held, latest_ns: int) -> bool:
     """Remove a message that is held. Returns False if the file was made after `latest_ns`, by the
     file system's clock."""
-    name = queue_path(queue, message_id)
-    made_ns = _birth_ns(work, Folder.QUEUES, name)
+    made_ns = _birth_ns(work, place)
     if (held.status.st_ctime_ns if made_ns is None else made_ns) > latest_ns:
         return False
-    flat = file_name(queue, message_id)
-    if work.spool.move_aside(Folder.QUEUES, name, Folder.REMOVE, flat) is not None:
-        work.counts.of(queue).expired += 1
+    flat = file_name(place.queue, place.message_id)
+    if work.spool.move_aside(place.folder, place.name, Folder.REMOVE, flat) is not None:
+        work.counts.of(place.queue).expired += 1
     return True
 
 
@@ -167,12 +179,12 @@ def would_expire(work: Workspace, target: QueueName, place: Place, held: Held) -
     if held.published_ns(place.message_id) + limit_ns > work.clock_ns():
         return False
     # Where no births are kept the last move counts, which is this one.
-    made_ns = _birth_ns(work, place.folder, place.name)
+    made_ns = _birth_ns(work, place)
     return made_ns is not None and made_ns <= _file_system_ns(work) - limit_ns
 
 
-def _birth_ns(work: Workspace, folder: Folder, name: str) -> int | None:
-    fd, bare, _keeper = work.spool.at(folder, name)
+def _birth_ns(work: Workspace, place: Place) -> int | None:
+    fd, bare, _keeper = work.spool.at(place.folder, place.name)
     return birth_ns(f"/proc/self/fd/{fd}/{bare}")
 
 

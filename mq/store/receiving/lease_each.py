@@ -17,7 +17,7 @@ from mq.store.answer_memory import AnswerRoom
 from mq.store.queue.expiry import expire_some
 from mq.store.queue.settings import visibility_ns
 from mq.store.receiving.oldest import PASSED, Ask, next_some, restore, taken_in_order
-from mq.store.receiving.receive import close_all, drop_late
+from mq.store.receiving.receive import close_all, drop_expired, drop_late
 from mq.store.receiving.received_message import Received
 from mq.store.receiving.taking import Taken, Taker
 from mq.store.receiving.usual import Usual, close_usual
@@ -65,7 +65,7 @@ def lease_each(work: Workspace, asked: Sequence[tuple[QueueName, Ask]]) -> Opera
     for number, queue, *_ in takings:
         some = outcomes[number]
         if some:
-            some = drop_late(work, some)
+            some = drop_expired(work, work.settings.of(queue), drop_late(work, some))
             outcomes[number] = some or None
             work.counts.of(queue).received += len(some)
     return outcomes

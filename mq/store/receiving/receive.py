@@ -9,13 +9,16 @@ from typing import Literal
 
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import InWorker, Operation
+from mq.config import SECOND_NS
 from mq.errors import QueueNotFound
 from mq.lifecycle import Folder
 from mq.names import QueueName
 from mq.spool.message.held import Lost
+from mq.spool.queue.queue_settings import QueueSettings
 from mq.store.holding import hold
 from mq.store.indexing import MAX_LISTINGS, listing
-from mq.store.queue.expiry import expire_some, expiring
+from mq.store.place import place_in
+from mq.store.queue.expiry import expire_leased, expire_some, expiring
 from mq.store.queue.settings import visibility_ns
 from mq.store.receiving.lease import check_large, set_aside_leased
 from mq.store.receiving.oldest import Ask, take_one, take_some
@@ -111,7 +114,7 @@ def lease_some(work: Workspace, queue: QueueName, ask: Ask) -> Operation[Receive
                 except BaseException:
                     close_all(work, taken)
                     raise
-                taken = drop_late(work, taken)
+                taken = drop_expired(work, settings, drop_late(work, taken))
                 work.counts.of(queue).received += len(taken)
                 if taken:
                     return taken
@@ -144,6 +147,22 @@ def drop_late(work: Workspace, taken: list[Received]) -> list[Received]:
     give_back(work, taken[len(kept) :])
     # Only this tells the index what the mover has brought back meanwhile.
     work.ready.drain()
+    return kept
+
+
+def drop_expired(work: Workspace, settings: QueueSettings, taken: list[Received]) -> list[Received]:
+    """Return the messages that are not too old, and remove the others: `expire_some` has not seen
+    them, because they have come back since, or another process held them."""
+    if settings.ttl_seconds is None:
+        return taken
+    limit_ns = int(settings.ttl_seconds * SECOND_NS)
+    latest_ns, kept = work.clock_ns() - limit_ns, []
+    for each in taken:
+        place = place_in(Folder.DELAY, each.queue, each.message_id)
+        if each.published_ns <= latest_ns and expire_leased(work, place, each.lease, limit_ns):
+            each.close(work.files)
+        else:
+            kept.append(each)
     return kept
 
 

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from mq.names import queue_path
+from mq_sqs.fifo import receiving
 from mq_sqs.fifo.fifo_queue import FifoQueue
 from mq_sqs.fifo.using import look_again
 from tests.support.fifo import LINE, FifoLine, bodies_of, fifo_on
-from tests.support.messages import names_in
+from tests.support.messages import names_in, pass_a_tick
 from tests.support.redelivery import move_due
 from tests.support.stores import body_of
 
@@ -151,6 +152,22 @@ async def test_a_large_damaged_message_keeps_back_none_that_was_taken_with_it(
         found = [await body_of(line.store, each) for each in taken]
         assert {*found} == {each.encode() for each in bodies[1:]}
         assert names_in(root / "corrupt") == [f"{LINE}:{published[0].message_id}"]
+
+
+async def test_what_is_too_old_is_not_received_though_the_look_for_it_has_missed_it(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with fifo_on(root) as line:
+        published = await line.send_all(("1", "a"), ("2", "a"), ("3", "b"))
+        await line.store.change_settings(LINE, {"ttl": "0.000001"})
+        pass_a_tick()
+
+        monkeypatch.setattr(receiving, "expire_some", lambda *_: False)
+
+        assert await line.bodies() == []
+        assert names_in(root / "remove") == sorted(
+            f"{LINE}:{each.message_id}" for each in published
+        )
 
 
 async def test_a_file_without_a_group_keeps_nobody_waiting(root: Path) -> None:
