@@ -8,8 +8,9 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
 
@@ -19,14 +20,6 @@ STOP_SECONDS = 30.0
 for its last words."""
 END_SECONDS = 10.0
 """How long a child may take to end after SIGTERM. A JVM removes its temporary files meanwhile."""
-
-
-class _Outcome:
-    """What a job returned or raised."""
-
-    def __init__(self) -> None:
-        self.value: Any = None
-        self.error: BaseException | None = None
 
 
 def raise_on_signals() -> None:
@@ -43,29 +36,24 @@ def run_until_stopped(job: Callable[[], T], stop: Callable[[], object]) -> T:
     job itself is never interrupted: an exception in the middle of a call to the JVM would leave the
     answer on the connection, where the next call takes it for its own.
     """
-    outcome, ended = _Outcome(), threading.Event()
+    outcome: Future[T] = Future()
 
     def work() -> None:
         try:
-            outcome.value = job()
+            outcome.set_result(job())
         except BaseException as error:
-            outcome.error = error
-        finally:
-            ended.set()
+            outcome.set_exception(error)
 
     try:
         threading.Thread(target=work, name="job", daemon=True).start()
         # Not a join: Python 3.11 takes a thread for ended when a signal interrupts its join.
-        while not ended.wait(_POLL_SECONDS):
+        while not wait([outcome], _POLL_SECONDS).done:
             pass
     except KeyboardInterrupt:
         stop()
-        ended.wait(STOP_SECONDS)
+        wait([outcome], STOP_SECONDS)
         raise
-    if outcome.error is not None:
-        raise outcome.error
-    value: T = outcome.value
-    return value
+    return outcome.result()
 
 
 def end_children() -> None:
