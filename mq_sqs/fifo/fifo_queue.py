@@ -43,7 +43,10 @@ class FifoQueue:
     read, because one of them may come first. `taking` are messages whose file calls are being
     made."""
 
-    def __init__(self, ready: ReadyQueue, scope: DeduplicationScope, purged_ns: int) -> None:
+    def __init__(
+        self, name: QueueName, ready: ReadyQueue, scope: DeduplicationScope, purged_ns: int
+    ) -> None:
+        self.name = name
         self.ready = ready
         self.scope = scope
         self.purged_ns = purged_ns

@@ -29,9 +29,9 @@ def look_for_overdue(work: Workspace, fifo: FifoQueues) -> None:
     work.ready.drain()
     now_ns = work.clock_ns()
 
-    def look(queue: QueueName, state: FifoQueue) -> None:
+    def look(state: FifoQueue) -> None:
         state.deduplication.forget_old(state.clock(), _FORGOTTEN_AT_ONCE)
-        look_at_overdue(work, queue, state, _LOOKS_AT_ONCE)
+        look_at_overdue(work, state, _LOOKS_AT_ONCE)
 
     overdue = [queue for queue, state in fifo.items() if state.is_overdue(now_ns)]
     queues = dict.fromkeys([*overdue, *fifo.next_names(_CHECKED_AT_ONCE)])
@@ -46,10 +46,10 @@ def look_for_removed(work: Workspace, fifo: FifoQueues) -> Operation[None]:
     # Not here: everyone would wait while a million names are compared.
     missing: dict[QueueName, list[str]] = yield InWorker(not_in_delay, work.spool, expected)
 
-    def look(queue: QueueName, state: FifoQueue) -> None:
-        for message_id in missing[queue]:
+    def look(state: FifoQueue) -> None:
+        for message_id in missing[state.name]:
             if state.groups.is_hidden(message_id):
-                look_again(work, queue, state, message_id)
+                look_again(work, state, message_id)
 
     _look_at_each(work, fifo, missing, look)
 
@@ -58,7 +58,7 @@ def _look_at_each(
     work: Workspace,
     fifo: FifoQueues,
     queues: Iterable[QueueName],
-    look: Callable[[QueueName, FifoQueue], None],
+    look: Callable[[FifoQueue], None],
 ) -> None:
     """Look at these queues. Raises the first OSError when all were looked at: what is wrong with
     one keeps no other waiting."""
@@ -67,7 +67,7 @@ def _look_at_each(
         try:
             state = fifo.find(work, queue)
             if state is not None:
-                look(queue, state)
+                look(state)
         except MQError:
             fifo.drop(queue)  # it was deleted
         except OSError as error:

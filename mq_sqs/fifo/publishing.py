@@ -55,7 +55,6 @@ class Destination(NamedTuple):
 
     work: Workspace
     fifo: FifoQueues
-    queue: QueueName
     state: FifoQueue
 
 
@@ -103,7 +102,8 @@ def bytes_of(messages: Sequence[OrderedDraft]) -> int:
 def _publish(
     to: Destination, messages: Sequence[OrderedDraft], link: _Link
 ) -> Operation[list[Published | BaseException]]:
-    work, fifo, queue, state = to
+    work, fifo, state = to
+    queue = state.name
     positions = [work.ids.next_position() for _ in messages]
     for position, message in zip(positions, messages, strict=True):
         state.place(position.message_id, message.group)
@@ -119,7 +119,7 @@ def _publish(
             left.difference_update(each.position.message_id for each in written)
             work.counts.of(queue).published += len(written)
             # The queue may have been read again meanwhile.
-            delivered = yield from _deliver(work, queue, fifo.get(queue) or state, written)
+            delivered = yield from _deliver(work, fifo.get(queue) or state, written)
             are_late = not all(delivered)
             for (at, each), outcome in zip(linked.items(), delivered, strict=True):
                 if isinstance(outcome, BaseException):
@@ -141,10 +141,10 @@ def _sync(to: Destination, linked: Sequence[_Written]) -> Operation[None]:
         fds = tuple(each.fd for each in linked)
         yield Unsynced(fds, (), False, LINKED_IN_NEW, len(fds))
     except BaseException as error:
-        to.fifo.drop(to.queue)
+        to.fifo.drop(to.state.name)
         try:
             if isinstance(error, StoreUnavailable):
-                _unlink(to.work, to.queue, linked)
+                _unlink(to.work, to.state.name, linked)
         finally:
             _close(to.work, linked)
         raise
@@ -154,7 +154,7 @@ def _link_only(
     to: Destination, messages: Sequence[OrderedDraft], positions: Sequence[Position]
 ) -> Operation[list[_Written | BaseException]]:
     """Write and link one message, its file calls made with those of other operations."""
-    return [(yield from _link_one(to.work, to.queue, messages[0], positions[0]))]
+    return [(yield from _link_one(to.work, to.state.name, messages[0], positions[0]))]
 
 
 def _link_each(
@@ -162,7 +162,7 @@ def _link_each(
 ) -> Operation[list[_Written | BaseException]]:
     """Write and link messages of several requests. Returns what is wrong with each that fails."""
     pairs = zip(messages, positions, strict=True)
-    outcomes = do_together([_link_one(to.work, to.queue, *each) for each in pairs])
+    outcomes = do_together([_link_one(to.work, to.state.name, *each) for each in pairs])
     return [client_error(each) if isinstance(each, Exception) else each for each in outcomes]
     yield
 
@@ -197,7 +197,8 @@ def _link_all(
 ) -> Operation[list[_Written | BaseException]]:
     """Write all of them, make their data durable, and link them in order. If that fails, all is
     taken back. Raises OSError, QueueNotFound, StoreUnavailable."""
-    work, fifo, queue, _ = to
+    work, fifo, state = to
+    queue = state.name
     works = [
         _write(work, queue, each, position)
         for each, position in zip(messages, positions, strict=True)
@@ -248,7 +249,7 @@ def _close(work: Workspace, written: Sequence[_Written]) -> None:
 
 
 def _deliver(
-    work: Workspace, queue: QueueName, state: FifoQueue, linked: Sequence[_Written]
+    work: Workspace, state: FifoQueue, linked: Sequence[_Written]
 ) -> Operation[list[bool | BaseException]]:
     """Return for each whether it was delivered, which is False if it is left to a sweep, or
     QueueNotFound if the queue was deleted, and so was the message."""
@@ -257,7 +258,7 @@ def _deliver(
         if position.message_id not in state.groups:
             state.place(position.message_id, message.group)
         state.expect(position.message_id, visible_ns or late_ns)
-    named = [Linked(queue, each.position, each.visible_ns, each.fd) for each in linked]
+    named = [Linked(state.name, each.position, each.visible_ns, each.fd) for each in linked]
     if len(named) == 1:
         return [(yield from deliver_once_unlocked(work, named[0]))]
     return (yield from deliver_all(work, named))

@@ -75,7 +75,7 @@ def _forget(
         available = state.groups.available
         for message_id in removed:
             state.forget(message_id)
-        wake(work, queue, state, available)
+        wake(work, state, available)
 
 
 def _look_again(work: Workspace, fifo: FifoQueues, queue: QueueName, message_id: MessageId) -> None:
@@ -83,4 +83,4 @@ def _look_again(work: Workspace, fifo: FifoQueues, queue: QueueName, message_id:
     dead letter. One that is ready stays as it is."""
     state = fifo.get(queue)
     if state is not None and state.groups.is_hidden(message_id):
-        look_again(work, queue, state, message_id)
+        look_again(work, state, message_id)

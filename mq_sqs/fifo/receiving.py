@@ -59,33 +59,33 @@ def receive_in_order(
             work.ready.drain()
             if fifo.find(work, queue) is not state or state.unread:
                 continue
-            look_at_overdue(work, queue, state, _LOOKS_AT_ONCE)
+            look_at_overdue(work, state, _LOOKS_AT_ONCE)
         if state.groups.available <= ask.leave:
-            if listings == MAX_LISTINGS or not _may_have_missed(work, queue, state):
+            if listings == MAX_LISTINGS or not _may_have_missed(work, state):
                 return []
             listings += 1
             yield listing(work, queue)
             continue
-        taken, was_busy = yield from _take_some(work, queue, state, ask)
+        taken, was_busy = yield from _take_some(work, state, ask)
         if not taken:
             return Lost.BUSY if was_busy else []
-        good = yield from _commit(work, queue, state, taken)
+        good = yield from _commit(work, state, taken)
         if good:
             return good
         late += 1
     return []
 
 
-def _may_have_missed(work: Workspace, queue: QueueName, state: FifoQueue) -> bool:
-    return not work.sees_all_events(queue) and work.may_have_changed(queue, state.ready)
+def _may_have_missed(work: Workspace, state: FifoQueue) -> bool:
+    return not work.sees_all_events(state.name) and work.may_have_changed(state.name, state.ready)
 
 
 def _take_some(
-    work: Workspace, queue: QueueName, state: FifoQueue, ask: Ask
+    work: Workspace, state: FifoQueue, ask: Ask
 ) -> FileWork[tuple[list[Received], bool]]:
     """Take the first messages that can be taken. Returns them, and whether others hold some. Such a
     message keeps its own group waiting, and no other one."""
-    passed: list[str] = []
+    queue, passed = state.name, list[str]()
     taken: list[Received] = []
     hidden_ns = visibility_ns(work, work.settings.of(queue), ask.visibility_ns)
     taker = Taker(work, queue, hidden_ns)
@@ -101,9 +101,7 @@ def _take_some(
                 outcomes = [(yield from _take_one(state, ids[0], taker.take(ids[0])))]
             else:
                 outcomes = taker.take_together(ids, AnswerRoom(share=ask.share))
-            taken += _keep_in_order(
-                work, queue, state, list(zip(ids, outcomes, strict=True)), passed
-            )
+            taken += _keep_in_order(work, state, list(zip(ids, outcomes, strict=True)), passed)
     finally:
         if ask.share is not None:
             ask.share.hold_bodies(sum(each.file_length for each in taken))
@@ -128,7 +126,6 @@ def _take_one(
 
 def _keep_in_order(
     work: Workspace,
-    queue: QueueName,
     state: FifoQueue,
     outcomes: Sequence[tuple[MessageId, object]],
     passed: list[str],
@@ -152,7 +149,7 @@ def _keep_in_order(
         elif outcome is Lost.FOREIGN:
             state.forget(message_id)
         else:
-            look_again(work, queue, state, message_id)
+            look_again(work, state, message_id)
         if isinstance(outcome, Exception):
             failure = failure or outcome
     if failure is not None and not taken:
@@ -160,13 +157,11 @@ def _keep_in_order(
     return taken
 
 
-def _commit(
-    work: Workspace, queue: QueueName, state: FifoQueue, taken: list[Received]
-) -> Operation[list[Received]]:
+def _commit(work: Workspace, state: FifoQueue, taken: list[Received]) -> Operation[list[Received]]:
     """Make the leases durable. Returns those messages that are whole and not too old, none if a
     lease is over."""
     try:
-        yield taken_from(queue, len(taken))
+        yield taken_from(state.name, len(taken))
     except BaseException:
         close_all(work, taken)
         raise
@@ -175,17 +170,16 @@ def _commit(
         # By now the mover may have brought it back, and it comes first again.
         close_all(work, taken)
         return []
-    work.counts.of(queue).received += len(taken)
+    work.counts.of(state.name).received += len(taken)
     whole = yield from check_bodies(work, taken)
-    good = drop_expired(work, work.settings.of(queue), whole)
+    good = drop_expired(work, work.settings.of(state.name), whole)
     if len(good) == len(taken):
         return good
-    return _without_those_behind(work, queue, state, taken, good)
+    return _without_those_behind(work, state, taken, good)
 
 
 def _without_those_behind(
     work: Workspace,
-    queue: QueueName,
     state: FifoQueue,
     taken: Sequence[Received],
     good: Sequence[Received],
@@ -199,7 +193,7 @@ def _without_those_behind(
     for message_id in [each.message_id for each in taken]:
         group = state.groups.group_of(message_id)
         if (received := whole.get(message_id)) is None:
-            look_again(work, queue, state, message_id)
+            look_again(work, state, message_id)
             if message_id in state.groups:
                 waiting.add(group)
         elif group in waiting:

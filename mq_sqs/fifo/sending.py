@@ -48,7 +48,7 @@ def send_in_order(
         if not new or work.knows_space(queue, new):
             break
         yield from find_space(work, queue, new)
-    to = Destination(work, fifo, queue, state)
+    to = Destination(work, fifo, state)
     return (yield from _send(to, messages, digests, publish_in_order))
 
 
@@ -63,7 +63,7 @@ def send_each(
         alone = [_send_alone(work, fifo, queue, each) for each in messages]
         one_by_one: list[Any] = yield Together(alone)
         return one_by_one
-    to = Destination(work, fifo, queue, state)
+    to = Destination(work, fifo, state)
     outcomes = yield from _send(to, messages, digests, publish_each_in_order)
     return [*outcomes]
 
@@ -113,9 +113,9 @@ def _send(
         else:
             told[digest] = Published(known, None, True)
     if fresh:
-        with to.fifo.sending(to.queue, fresh):
+        with to.fifo.sending(to.state.name, fresh):
             outcomes = yield from publish(to, list(fresh.values()))
-            current = to.fifo.get(to.queue)
+            current = to.fifo.get(to.state.name)
             for digest, outcome in zip(fresh, outcomes, strict=True):
                 told[digest] = outcome
                 if current is not None and isinstance(outcome, Published):

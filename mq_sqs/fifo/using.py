@@ -57,33 +57,33 @@ def use(work: Workspace, fifo: FifoQueues, queue: QueueName) -> Operation[FifoQu
         if state is None:
             yield Shared(f"load {queue}", partial(_load, work, fifo, queue))
         elif state.unread:
-            yield Shared(f"read {queue}", partial(_read_unread, work, queue, state))
+            yield Shared(f"read {queue}", partial(_read_unread, work, state))
         else:
             return state
     raise being_made_again(queue)
 
 
-def look_at_overdue(work: Workspace, queue: QueueName, state: FifoQueue, at_once: int) -> None:
+def look_at_overdue(work: Workspace, state: FifoQueue, at_once: int) -> None:
     """Look for up to `at_once` messages that should have come back by now. No event tells of one
     that went to the dead letters. Raises OSError; those that were not looked for are later on."""
     overdue = state.pop_overdue(work.clock_ns(), at_once)
     looked = 0
     try:
         for message_id in overdue:
-            look_again(work, queue, state, message_id)
+            look_again(work, state, message_id)
             looked += 1
     finally:
         for message_id in overdue[looked:]:
             state.expect(message_id, work.clock_ns() + _AGAIN_NS)
 
 
-def look_again(work: Workspace, queue: QueueName, state: FifoQueue, message_id: str) -> None:
+def look_again(work: Workspace, state: FifoQueue, message_id: str) -> None:
     """Find out where a message is that counts as hidden here. It is looked for in the order of its
     way: what is no longer at one place is at the next, or gone, because no other process receives.
     Raises OSError.
     """
     available = state.groups.available
-    now_ns, spool = work.clock_ns(), work.spool
+    queue, now_ns, spool = state.name, work.clock_ns(), work.spool
     if message_id in state.taking:
         state.expect(message_id, now_ns + _AGAIN_NS)
         return
@@ -100,13 +100,13 @@ def look_again(work: Workspace, queue: QueueName, state: FifoQueue, message_id: 
     else:
         state.ready.discard(message_id)
         state.forget(message_id)
-    wake(work, queue, state, available)
+    wake(work, state, available)
 
 
-def wake(work: Workspace, queue: QueueName, state: FifoQueue, before: int) -> None:
+def wake(work: Workspace, state: FifoQueue, before: int) -> None:
     """Tell those who wait that more groups than before have a message to receive."""
     if state.groups.available > before:
-        work.ready.came(queue, state.groups.available - before)
+        work.ready.came(state.name, state.groups.available - before)
 
 
 def _load(work: Workspace, fifo: FifoQueues, queue: QueueName) -> Operation[None]:
@@ -124,13 +124,13 @@ def _load(work: Workspace, fifo: FifoQueues, queue: QueueName) -> Operation[None
     work.ready.forget(queue)
     ready = yield from load_index(work, queue)
     settings = work.settings.of(queue)
-    state = FifoQueue(ready, scope_of(settings), purged_ns_of(settings))
+    state = FifoQueue(queue, ready, scope_of(settings), purged_ns_of(settings))
     state.unread = ready.follow(state)
     yield from _each_in_turn(work, hidden, state.learn_hidden)
     work.ready.drain()
     latest = max([each.found.key for each in hidden] + list(state.unread.values()), default="")
     with fifo.reading(queue, state):
-        yield from _read_unread(work, queue, state)
+        yield from _read_unread(work, state)
     # From here on all that is sent is younger than the purge, also if the clock was set back since.
     purged_ns = state.purged_ns if work.ids.start_after(state.purged_ns) else 0
     sent = yield from _read_sent(work, fifo, SentAsk(queue, since_ns, purged_ns))
@@ -181,26 +181,26 @@ def _changed_ns(work: Workspace, asks: Sequence[SentAsk]) -> int:
     return now_ns - age_ns - _CTIME_LAG_NS if is_known else 0
 
 
-def _read_unread(work: Workspace, queue: QueueName, state: FifoQueue) -> Operation[None]:
+def _read_unread(work: Workspace, state: FifoQueue) -> Operation[None]:
     available = state.groups.available
     while unread := list(state.unread.values()):
         for start in range(0, len(unread), _READ_AT_ONCE):
             keys = unread[start : start + _READ_AT_ONCE]
-            found = yield InWorker(read_ready, work.spool, queue, keys)
+            found = yield InWorker(read_ready, work.spool, state.name, keys)
             now_ns = work.clock_ns()
             for key in keys:
                 if key in found:
                     state.learn(found[key], now_ns)
                 else:
-                    _look_for_unread(work, queue, state, key)
-    wake(work, queue, state, available)
+                    _look_for_unread(work, state, key)
+    wake(work, state, available)
 
 
-def _look_for_unread(work: Workspace, queue: QueueName, state: FifoQueue, key: str) -> None:
+def _look_for_unread(work: Workspace, state: FifoQueue, key: str) -> None:
     """Look for a message that was not there when it was to be read. If anything but a message has
     its name, it counts as gone: to wait for it would keep the queue waiting for ever."""
     message_id = id_of_key(key)
-    place = queue_path(queue, MessageId(message_id))
+    place = queue_path(state.name, MessageId(message_id))
     if message_id not in state.unread:
         return
     status = work.spool.status(Folder.QUEUES, place)

@@ -107,10 +107,10 @@ async def test_a_message_that_is_just_taken_is_not_looked_for(root: Path) -> Non
         [key] = (state := state_of(line)).groups.take(1)
         state.taking.add(published.message_id)
 
-        look_again(line.store._work, LINE, state, published.message_id)
+        look_again(line.store._work, state, published.message_id)
         assert state.groups.available == 0
         state.taking.clear()
-        look_again(line.store._work, LINE, state, published.message_id)
+        look_again(line.store._work, state, published.message_id)
         assert (state.groups.available, state.groups.take(1)) == (1, [key])
 
 
