@@ -96,7 +96,7 @@ async def send_message(operations: Operations, call: SqsCall, queue: QueueName) 
     if rules.is_fifo:
         [published] = await operations.fifo.send(queue, [message.in_order()])
         return _sent(message, published)
-    return _sent(message, await _publish(operations, queue, message, message.draft()))
+    return _sent(message, await _publish(operations, queue, message))
 
 
 def begin_send(
@@ -131,7 +131,7 @@ async def send_message_batch(operations: Operations, call: SqsCall, queue: Queue
     rules = await _rules_of(operations, call, queue)
     if rules.is_fifo:
         check_all_given(entries, rules.settings)
-    good: dict[str, tuple[Outgoing, Draft]] = {}
+    good: dict[str, Outgoing] = {}
     failed: dict[str, SQSError] = {}
     total = 0
     for at, entry in enumerate(entries, start=1):
@@ -140,7 +140,7 @@ async def send_message_batch(operations: Operations, call: SqsCall, queue: Queue
                 place = f"SendMessageBatchRequestEntry.{at}.MessageBody"
                 raise SQSError(EMPTY_VALUE, f"No Value Found for {place}.")
             message = _check_message(entry, rules, "cannot be validated")
-            good[entry["Id"]] = (message, message.draft())
+            good[entry["Id"]] = message
             total += message.size
         except (SQSError, PropertiesTooLarge) as error:
             failed[entry["Id"]] = error if isinstance(error, SQSError) else translate(error)
@@ -149,17 +149,15 @@ async def send_message_batch(operations: Operations, call: SqsCall, queue: Queue
     published = await _publish_all(operations, queue, list(good.values()))
     successful = (
         {"Id": entry_id, **_sent(message, each)}
-        for (entry_id, (message, _)), each in zip(good.items(), published, strict=True)
+        for (entry_id, message), each in zip(good.items(), published, strict=True)
     )
     return answer_batch(successful, failed)
 
 
-async def _publish(
-    operations: Operations, queue: QueueName, message: Outgoing, draft: Draft
-) -> Published:
+async def _publish(operations: Operations, queue: QueueName, message: Outgoing) -> Published:
     """Publish a message. A worker writes and syncs a large one, so that no other request waits for
     it."""
-    store = operations.store
+    store, draft = operations.store, message.draft()
     length = draft.length + len(draft.trailer)
     if length <= SMALL_BODY_BYTES:
         return await store.publish(queue, draft)
@@ -170,15 +168,15 @@ async def _publish(
 
 
 async def _publish_all(
-    operations: Operations, queue: QueueName, messages: Sequence[tuple[Outgoing, Draft]]
+    operations: Operations, queue: QueueName, messages: Sequence[Outgoing]
 ) -> list[Published]:
     if not messages:
         return []
     if is_fifo(queue):
-        return await operations.fifo.send(queue, [each.in_order() for each, _ in messages])
+        return await operations.fifo.send(queue, [each.in_order() for each in messages])
     if len(messages) == 1:
-        return [await _publish(operations, queue, *messages[0])]
-    entries = [Entry(line, draft) for line, (_, draft) in enumerate(messages, start=1)]
+        return [await _publish(operations, queue, messages[0])]
+    entries = [Entry(line, each.draft()) for line, each in enumerate(messages, start=1)]
     return await operations.store.publish_batch(queue, entries)
 
 
