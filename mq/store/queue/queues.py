@@ -17,17 +17,12 @@ from mq.config import SECOND_NS
 from mq.errors import QueueNotFound, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import QueueName
-from mq.spool.queue import queues
+from mq.spool.queue import queues, settings_file
 from mq.spool.queue.prepared import PreparedQueue
 from mq.spool.queue.queue_settings import NO_CHANGES, NO_SETTINGS, QueueSettings
 from mq.store.indexing import load_index
 from mq.store.patience import Patience, with_queues
-from mq.store.queue.settings import (
-    change_settings,
-    check_changes,
-    require_copies,
-    settings_of,
-)
+from mq.store.queue.settings import change_settings, require_copies, settings_of
 from mq.store.shared_state import Workspace, no_queue, not_there
 from mq.store.survey import oldest_known_ns
 
@@ -60,7 +55,7 @@ def create_queue(
     """Make a queue that has these settings from its first moment on, or change those of one that is
     there. Returns True if it is new. Raises InvalidRequest before anything is made, and
     StoreUnavailable."""
-    settings = check_changes(queue, changes)
+    settings = settings_file.changed(queue, NO_SETTINGS, changes)
     require_copies(work, changes)
     make = partial(queues.make_queue, work.files, work.spool.fd(Folder.QUEUES), queue)
     for _ in range(_DELETIONS + 1):

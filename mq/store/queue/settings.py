@@ -12,7 +12,7 @@ from mq.errors import InvalidRequest, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import QueueName, is_queue_name
 from mq.spool.queue import settings_file
-from mq.spool.queue.queue_settings import NO_SETTINGS, DeadLetterRule, QueueSettings
+from mq.spool.queue.queue_settings import DeadLetterRule, QueueSettings
 from mq.spool.queue.settings_file import SETTINGS_FILE
 from mq.spool.spool import Spool
 from mq.store.shared_state import Workspace, no_queue
@@ -34,12 +34,6 @@ def delay_ns(work: Workspace, queue: QueueName) -> int:
 
 def dead_letter_rule(work: Workspace, queue: QueueName) -> DeadLetterRule:
     return work.settings.of(queue).dead_letter_rule(queue, work.config.max_receives)
-
-
-def check_changes(queue: QueueName, changes: Mapping[str, str]) -> QueueSettings:
-    """Return what the settings of a new queue are after these changes. Raises InvalidRequest for
-    changes that no queue of that name can have, whatever its other settings."""
-    return settings_file.changed(queue, NO_SETTINGS, changes)
 
 
 def change_settings(
