@@ -279,3 +279,4 @@ def test_a_server_that_comes_back_is_watched_again(
 
     browser.wait_for(lambda: browser.find("#state").text == "live")
     browser.wait_for(lambda: browser.texts("#queues tbody td:nth-child(2)") == ["1"])
+    browser.errors()  # the console tells of the 503 of a server that is starting, too
