@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mq.client import Counts
 from mq.client import QueueNotFound as NoSuchQueue
 from mq.errors import QueueNotFound
-from mq.spool.spark.jobs import is_committed
+from mq.spool.spark.jobs import Job
 from pyspark_mq.by_url.servers import ServerChoice
 from pyspark_mq.by_url.staging import prepare_staging
 from pyspark_mq.job_root import visit_job_root
@@ -79,13 +79,13 @@ class QueuePlace:
             raise BadOption(f"--to {queue!r}: name one queue")
         self.require_queues(queue, BATCH_WRITE)
 
-    def has_written(self, job: str) -> bool:
+    def has_written(self, name: str) -> bool:
         """Return whether a write of that name is committed. Raises BadOption, MQError."""
         options = self.options_for("any", BATCH_WRITE)
         if options.addresses is not None:
             prepare_staging(options.root, options.addresses.urls)
         with closing(visit_job_root(options)) as spool:
-            return is_committed(spool, job, WRITE_VERSION)
+            return Job(spool, name).is_committed(WRITE_VERSION)
 
 
 def _counts(servers: ServerChoice, queue: str) -> Counts:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -34,7 +34,7 @@ from mq.errors import (
 )
 from mq.names import QueueName
 from mq.properties import require_http_size
-from mq.spool.spark.jobs import give_up_attempts, is_committed, last_committed
+from mq.spool.spark.jobs import Job
 from mq.spool.spark.staging import Attempt, StagedMessage
 from mq.spool.spark.transactions import commit, sweep_transactions
 from mq.spool.spool import Spool
@@ -79,25 +79,29 @@ class Staged(WriterCommitMessage):
     was_committed: bool = False
 
 
-def stage(options: Options, job: str, batch: int, batches: Iterator[pa.RecordBatch]) -> Staged:
+@contextmanager
+def _opened(options: Options, name: str, files: Files | None = None) -> Iterator[Job]:
+    with closing(visit_job_root(options, files)) as spool:
+        yield Job(spool, name)
+
+
+def stage(options: Options, name: str, batch: int, batches: Iterator[pa.RecordBatch]) -> Staged:
     """Stage the rows of a task. It is durable on return."""
-    with closing(visit_job_root(options)) as spool:
-        if is_committed(spool, job, batch):
-            return Staged(job, batch, None, was_committed=True)
-        return Staged(job, batch, _stage(spool, options, job, batch, batches))
+    with _opened(options, name) as job:
+        if job.is_committed(batch):
+            return Staged(name, batch, None, was_committed=True)
+        return Staged(name, batch, _stage(job, batch, options, batches))
 
 
-def _stage(
-    spool: Spool, options: Options, job: str, batch: int, batches: Iterator[pa.RecordBatch]
-) -> str | None:
+def _stage(job: Job, batch: int, options: Options, batches: Iterator[pa.RecordBatch]) -> str | None:
     context = TaskContext.get()
     name = f"{context.partitionId()}-{context.taskAttemptId()}-{uuid.uuid4().hex[:8]}"
     attempt: Attempt | None = None
     try:
-        drafts = _with_queues(spool, options, drafts_of(batches, options.queues))
+        drafts = _with_queues(job.spool, options, drafts_of(batches, options.queues))
         while some := list(islice(drafts, CHAINS_AT_ONCE)):
             if attempt is None:
-                attempt = Attempt(spool, job, batch, name)
+                attempt = Attempt(job, batch, name)
             attempt.add(some)
         if attempt is None:
             return None
@@ -165,18 +169,18 @@ def _forward(options: Options, addresses: Addresses) -> None:
 
 
 def commit_staged(
-    options: Options, job: str, batch: int, messages: list[Any], files: Files | None = None
+    options: Options, name: str, batch: int, messages: list[Any], files: Files | None = None
 ) -> int:
     """Commit what was staged. This runs in the driver. Returns the greatest batch of the job that
     counts then; if that is a later one, what was staged for this one does not count. Raises
     NotBrought if it is committed all the same, and what `commit` raises."""
-    with closing(visit_job_root(options, files)) as spool:
+    with _opened(options, name, files) as job:
         try:
             if any(each.was_committed for each in messages if each):
-                _require_committed(spool, job, batch)
-            return commit(spool, job, batch, _attempts(messages))
+                _require_committed(job, batch)
+            return commit(job, batch, _attempts(messages))
         except (OSError, StoreUnavailable) as error:
-            last = last_committed(spool, job)
+            last = job.last_committed()
             if last is None or last < batch:
                 raise
             # On a staging no server runs.
@@ -188,21 +192,21 @@ def commit_staged(
             ) from error
 
 
-def _require_committed(spool: Spool, job: str, batch: int) -> None:
+def _require_committed(job: Job, batch: int) -> None:
     """Raise ClaimError unless the batch is committed. Without that, rows are missing in what the
     other tasks have staged."""
-    if not is_committed(spool, job, batch):
+    if not job.is_committed(batch):
         raise ClaimError(
-            f"batch {batch} of {job} was committed when a task looked, and is not any more: "
-            f"{spool.root}/spark/txn/{job} was taken away. Write it again"
+            f"batch {batch} of {job.name} was committed when a task looked, and is not any more: "
+            f"{job.spool.root}/spark/{job.txn} was taken away. Write it again"
         )
 
 
-def abort_staged(options: Options, job: str, batch: int, messages: list[Any]) -> None:
+def abort_staged(options: Options, name: str, batch: int, messages: list[Any]) -> None:
     """Give up what these tasks have staged, unless it was committed before that failed. What
     another driver's tasks have staged for the same batch is not touched."""
-    with closing(visit_job_root(options)) as spool:
-        give_up_attempts(spool, job, batch, _attempts(messages))
+    with _opened(options, name) as job:
+        job.give_up(batch, _attempts(messages))
     if options.addresses is not None:
         # No reaper works there, and on a full disk no later write comes so far as to unlink it.
         with closing(open_staging(options.root)) as spool:
@@ -225,8 +229,8 @@ class BatchWriter(Portable, DataSourceArrowWriter):
 
     def _is_behind(self) -> bool:
         """Return whether this version, or a later one, is committed."""
-        with closing(visit_job_root(self._options)) as spool:
-            return is_committed(spool, self._job, self._batch)
+        with _opened(self._options, self._job) as job:
+            return job.is_committed(self._batch)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         return stage(self._options, self._job, self._batch, iterator)

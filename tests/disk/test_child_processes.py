@@ -17,6 +17,7 @@ from mq.disk.files import Files
 from mq.lifecycle import Actor
 from mq.spool.root import visit_root
 from mq.spool.spark import transactions
+from mq.spool.spark.jobs import Job
 from mq.spool.spark.transactions import commit
 from mq.spool.spool import Spool
 from tests.support.lone_root import make_root
@@ -136,7 +137,7 @@ def test_a_large_commit_is_rolled_forward_by_several_processes_also_if_one_is_ki
             os.kill(os.getpid(), signal.SIGKILL)
 
     files.before = kill_helper
-    commit(spool, "query", 0, winners)
+    commit(Job(spool, "query"), 0, winners)
     spool.close()
 
     bodies = sorted(path.read_text() for path in (root / "queues/orders").iterdir())

@@ -18,7 +18,7 @@ from mq.disk.files import Files
 from mq.lifecycle import Actor
 from mq.names import QueueName
 from mq.spool.root import visit_root
-from mq.spool.spark.jobs import is_committed
+from mq.spool.spark.jobs import Job
 from mq.spool.spark.staging import Attempt, StagedMessage
 from mq.spool.spark.transactions import commit
 from mq.spool.spool import Spool
@@ -121,15 +121,15 @@ class SparkBatch:
     def write(self, root: Path, files: Files) -> None:
         spool = visit_root(root, files, Actor.SPARK)
         try:
-            winners = [] if is_committed(spool, "query", 3) else self._stage(spool)
-            commit(spool, "query", 3, winners)
+            winners = [] if Job(spool, "query").is_committed(3) else self._stage(spool)
+            commit(Job(spool, "query"), 3, winners)
             self.is_answered = True
         finally:
             spool.close()
 
     def _stage(self, spool: Spool) -> list[str]:
         for name, bodies in (("0-1", (b"one", b"two")), ("1-2", (b"three",)), ("1-3", (b"three",))):
-            attempt = Attempt(spool, "query", 3, f"{name}-{id(self)}")
+            attempt = Attempt(Job(spool, "query"), 3, f"{name}-{id(self)}")
             for body in bodies:
                 attempt.add([StagedMessage(ORDERS, body)])
             attempt.seal()

@@ -20,6 +20,7 @@ from mq.names import MessageId, QueueName
 from mq.spool.root import visit_root
 from mq.spool.spark.claiming import Claim
 from mq.spool.spark.claims import Group
+from mq.spool.spark.jobs import Job
 from mq.spool.spark.staging import Attempt, StagedMessage
 from mq.spool.spark.transactions import commit
 from mq.spool.spool import Spool
@@ -217,7 +218,7 @@ def give_back(root: Path) -> None:
 
 def start_attempt(spool: Spool, draft: StagedMessage, job: str = JOB) -> tuple[str, Attempt]:
     name = f"0-{next(_attempts)}"
-    attempt = Attempt(spool, job, 1, name)
+    attempt = Attempt(Job(spool, job), 1, name)
     attempt.add([draft])
     return name, attempt
 
@@ -238,11 +239,11 @@ def write(draft: StagedMessage, job: str = JOB) -> Callable[[Path], None]:
     def run(root: Path) -> None:
         with spark_on(root) as spool:
             if (root / f"spark/txn/{job}/1").exists():
-                commit(spool, job, 1, [])
+                commit(Job(spool, job), 1, [])
                 return
             name, attempt = start_attempt(spool, draft, job)
             attempt.seal()
-            commit(spool, job, 1, [name])
+            commit(Job(spool, job), 1, [name])
 
     return run
 

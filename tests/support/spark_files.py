@@ -11,7 +11,9 @@ from pathlib import Path
 from mq.disk.files import Files
 from mq.lifecycle import Actor
 from mq.spool.root import visit_root
-from mq.spool.spark.staging import STAGE_KEEP_SECONDS, Attempt, StagedMessage
+from mq.spool.spark.jobs import Job
+from mq.spool.spark.staging import Attempt, StagedMessage
+from mq.spool.spark.transactions import STAGE_KEEP_SECONDS
 from mq.spool.spool import Spool
 from mq.spool.sweep import Sweeper
 from tests.support.faults import raising
@@ -69,7 +71,7 @@ def visit_new_root(root: Path, files: Files) -> Spool:
 
 def stage(spool: Spool, name: str, *bodies: bytes, job: str = "app", batch: int = 1) -> str:
     """Stage one attempt, sealed. Returns its name."""
-    attempt = Attempt(spool, job, batch, name)
+    attempt = Attempt(Job(spool, job), batch, name)
     for body in bodies:
         attempt.add([StagedMessage(ORDERS, body)])
     attempt.seal()

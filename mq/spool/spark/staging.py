@@ -26,20 +26,8 @@ from mq.spool.message.seal import round_up, sealing
 from mq.spool.message.trailer import pack_trailer, sealed
 from mq.spool.queue.queue_birth import queue_made_ns
 from mq.spool.queue.queues import has_queue
-from mq.spool.removed_folders import leave_to_reaper
 from mq.spool.sets import OPEN_SUFFIX, make_set, seal_set
-from mq.spool.spool import Spool
-
-STAGE = "stage"
-TXN = "txn"
-GIVEN_UP = "spark"
-"""Sets of Spark that do not count go to `remove/spark:.UUID`."""
-
-STAGE_KEEP_SECONDS = 86_400
-"""What a job has staged is given up if nothing was staged or committed for this time."""
-
-STAGE_LOCK_SECONDS = 60.0
-"""How long a commit waits for another process that rolls the same batch forward."""
+from mq.spool.spark.jobs import STAGE, TXN, Job
 
 _TRIES = 10
 
@@ -61,16 +49,15 @@ class Attempt:
     """An open set of one attempt of a task. Each attempt has a set of its own, even of the same
     task."""
 
-    def __init__(self, spool: Spool, job: str, batch: int, name: str) -> None:
-        self._spool = spool
-        self._system: FileSystem = measure_file_system(spool)
+    def __init__(self, job: Job, batch: int, name: str) -> None:
+        self._job = job
+        self._spool = job.spool
+        self._system: FileSystem = measure_file_system(job.spool)
         self._ids = ServerIds(time.time_ns)
         self._queues: set[QueueName] = set()
-        self._sealed = f"{STAGE}/{job}/{batch}/{name}"
+        self._sealed = f"{job.stage}/{batch}/{name}"
         self._path = self._sealed + OPEN_SUFFIX
-        self._lock = self._make(
-            STAGE, f"{STAGE}/{job}", f"{STAGE}/{job}/{batch}", TXN, f"{TXN}/{job}"
-        )
+        self._lock = self._make(STAGE, job.stage, f"{job.stage}/{batch}", TXN, job.txn)
 
     def _make(self, *before: str) -> int:
         """Make the open set, and the folders that must be there. A process that clears an earlier
@@ -162,5 +149,5 @@ class Attempt:
         self._spool.files.close(self._lock)
 
     def give_up(self) -> None:
-        leave_to_reaper(self._spool, Folder.SPARK, self._path, GIVEN_UP)
+        self._job.hand_over(self._path)
         self._spool.files.close(self._lock)

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import functions as F
 
 from mq.lifecycle import Folder
-from mq.spool.spark.staging import STAGE, TXN
+from mq.spool.spark.jobs import STAGE, TXN
 from pyspark_mq.options.options import BATCH_WRITE
 from pyspark_mq.pipeline.places import WRITE_VERSION, QueuePlace
 from pyspark_mq.pipeline.running.causes import JobRefused

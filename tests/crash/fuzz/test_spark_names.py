@@ -16,7 +16,7 @@ from mq.disk.files import Files
 from mq.errors import ClaimError
 from mq.spool.spark.claims import Group
 from mq.spool.spark.group_owner import Owner
-from mq.spool.spark.jobs import numbers_below, winners_of
+from mq.spool.spark.jobs import Job
 from mq.spool.spark.marker_files import parse_number
 from mq.spool.spool import Spool
 from tests.crash.fuzz import grammar as right
@@ -70,7 +70,7 @@ class SparkFolders:
         for name in names:
             (self._fresh("txn/job") / name).touch()
             numbers = [int(name)] if right.is_number(name) else []
-            assert numbers_below(self._spool, "txn/job") == numbers
+            assert Job(self._spool, "job").listed() == numbers
             assert parse_number(name) == (int(name) if numbers else None)
 
     def judge_winners(self, text: str) -> None:
@@ -78,9 +78,9 @@ class SparkFolders:
         (self._fresh("txn/job") / "7").write_bytes(text.encode())
         *attempts, rest = text.split("\n")
         if not rest and all(map(right.is_attempt, attempts)):
-            assert winners_of(self._spool, "job", 7) == attempts
+            assert Job(self._spool, "job").winners(7) == attempts
         else:
-            assert not is_taken(lambda: winners_of(self._spool, "job", 7), ClaimError)
+            assert not is_taken(lambda: Job(self._spool, "job").winners(7), ClaimError)
 
     def _fresh(self, name: str) -> Path:
         folder = self._folder / name

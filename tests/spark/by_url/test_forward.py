@@ -13,6 +13,7 @@ from mq.disk.files import Files
 from mq.lifecycle import Actor
 from mq.names import QueueName
 from mq.spool.root import visit_root
+from mq.spool.spark.jobs import Job
 from mq.spool.spark.staging import Attempt, StagedMessage
 from mq.spool.spool import Spool
 from pyspark_mq.by_url.forward import Forwarder, NotForwarded
@@ -156,7 +157,7 @@ def test_a_write_that_is_committed_and_not_published_says_so_and_where_it_waits(
 ) -> None:
     make_staged_queue(open_in("out"), QueueName("orders"))
     spool = visit_root(site.staging / "out", Files(), Actor.SPARK)
-    attempt = Attempt(spool, "app", 1, "0-1")
+    attempt = Attempt(Job(spool, "app"), 1, "0-1")
     attempt.add([StagedMessage(QueueName("orders"), b"one")])
     attempt.seal()
     spool.close()

@@ -19,6 +19,7 @@ from mq.errors import ClaimError
 from mq.lifecycle import Actor
 from mq.names import QueueName
 from mq.spool.root import visit_root
+from mq.spool.spark.jobs import Job
 from mq.spool.spark.staging import Attempt, StagedMessage
 from pyspark_mq.by_url.staging import make_staged_queue, open_staging
 from pyspark_mq.options.addresses import Addresses
@@ -50,7 +51,7 @@ def task(root: Root | UrlSite, name: str, body: bytes, job: str = "app", batch: 
     """One that ended well."""
     path = root.path if isinstance(root, Root) else root.staging / "out"
     spool = visit_root(path, Files(), Actor.SPARK)
-    attempt = Attempt(spool, job, batch, name)
+    attempt = Attempt(Job(spool, job), batch, name)
     attempt.add([StagedMessage(ORDERS, body)])
     attempt.seal()
     spool.close()

@@ -19,6 +19,7 @@ from mq.spool.finder import Finder
 from mq.spool.queue.queue_birth import MADE_ATTRIBUTE
 from mq.spool.spark.claims import Group
 from mq.spool.spark.finished import DoneBatches
+from mq.spool.spark.jobs import Job
 from mq.spool.spark.staging import Attempt, StagedMessage
 from mq.spool.spark.transactions import commit
 from mq.spool.spool import Spool
@@ -88,7 +89,7 @@ def test_a_queue_made_again_in_the_middle_gets_nothing_of_what_was_written_to_th
             replace_queue(spool.root, spool.root / "spark/txn/app/1")
 
     files.before_sharing = replace_after_some
-    commit(spool, "app", 1, [winner])
+    commit(Job(spool, "app"), 1, [winner])
 
     assert bodies(spool.root, "remove/orders:.gone") == [b"old"] * CHAINS_AT_ONCE
     assert bodies(spool.root) == []
@@ -154,11 +155,11 @@ def test_a_queue_made_again_does_not_know_the_ids_that_were_claimed_from_the_old
 def test_a_queue_made_again_does_not_know_the_ids_that_were_written_to_the_old_one(
     spool: Spool,
 ) -> None:
-    attempt = Attempt(spool, "app", 1, "0-1")
+    attempt = Attempt(Job(spool, "app"), 1, "0-1")
     attempt.add([StagedMessage(ORDERS, b"old", MessageId("one"))])
     attempt.seal()
     (spool.root / "queues/orders").rmdir()
-    commit(spool, "app", 1, ["0-1"])
+    commit(Job(spool, "app"), 1, ["0-1"])
     (spool.root / "queues/orders").mkdir()
 
     assert not knows(spool, "one")
@@ -171,7 +172,7 @@ def test_a_queue_that_was_made_before_the_clock_went_back_gets_what_is_written_t
     os.setxattr(queue, MADE_ATTRIBUTE, b"%d" % made_ns)
     os.utime(queue, ns=(made_ns, made_ns))
 
-    commit(spool, "app", 1, [stage(spool, "0-1", b"one")])
+    commit(Job(spool, "app"), 1, [stage(spool, "0-1", b"one")])
 
     assert bodies(spool.root) == [b"one"]
 
@@ -200,6 +201,6 @@ def test_what_is_written_to_a_queue_reaches_it_whatever_the_clock_says(
     winner = stage(spool, "0-1", b"one")
     monkeypatch.setattr(time, "time_ns", lambda: made_ns + 1)
 
-    commit(spool, "app", 1, [winner])
+    commit(Job(spool, "app"), 1, [winner])
 
     assert bodies(spool.root) == [b"one"]

@@ -11,9 +11,9 @@ import pytest
 from mq.lifecycle import Folder
 from mq.names import MessageId
 from mq.spool.sets import hold_set
-from mq.spool.spark.jobs import is_committed, last_committed
-from mq.spool.spark.staging import STAGE_KEEP_SECONDS, Attempt, StagedMessage
-from mq.spool.spark.transactions import commit, finish
+from mq.spool.spark.jobs import Job
+from mq.spool.spark.staging import Attempt, StagedMessage
+from mq.spool.spark.transactions import STAGE_KEEP_SECONDS, commit, finish
 from mq.spool.spool import Spool
 from tests.support.faults import CountedFiles
 from tests.support.messages import SECOND_NS, read_seal, seal_of, write_message
@@ -38,7 +38,7 @@ def test_winners_come_to_their_queue_in_order_and_losers_do_not(spool: Spool) ->
     winner = stage(spool, "0-1", b"one", b"two")
     stage(spool, "0-2", b"one", b"two")
 
-    commit(spool, "query", 0, [winner])
+    commit(Job(spool, "query"), 0, [winner])
 
     assert bodies(spool.root) == [b"one", b"two"]
     assert not (spool.root / "spark/stage/query").exists()
@@ -55,9 +55,9 @@ def test_what_is_staged_counts_for_nobody_before_the_commit(spool: Spool) -> Non
 
 
 def test_a_batch_that_is_tried_again_is_adopted(spool: Spool) -> None:
-    commit(spool, "query", 0, [stage(spool, "0-1", b"first try")])
+    commit(Job(spool, "query"), 0, [stage(spool, "0-1", b"first try")])
 
-    commit(spool, "query", 0, [stage(spool, "0-9", b"second try")])
+    commit(Job(spool, "query"), 0, [stage(spool, "0-9", b"second try")])
 
     assert bodies(spool.root) == [b"first try"]
     assert staged(spool) == []
@@ -68,14 +68,14 @@ def test_a_driver_that_was_thought_dead_adds_nothing_to_a_batch_long_done(
     spool: Spool, comes_first: str
 ) -> None:
     for batch, body in enumerate((b"one", b"two")):
-        commit(spool, "query", batch, [stage(spool, f"0-{batch}", body, batch=batch)])
+        commit(Job(spool, "query"), batch, [stage(spool, f"0-{batch}", body, batch=batch)])
     late = stage(spool, "0-9", b"one", batch=0)
     assert not (spool.root / "spark/txn/query/0").exists()
 
     if comes_first == "a server's sweep":
         (spool.root / "spark/txn/query/0").write_text(f"{late}\n")
         sweep(spool.root)
-    commit(spool, "query", 0, [late])
+    commit(Job(spool, "query"), 0, [late])
 
     assert bodies(spool.root) == [b"one", b"two"]
     assert staged(spool) == []
@@ -91,7 +91,7 @@ def test_a_crash_of_the_driver_in_the_middle_is_finished_by_a_sweep(
     files.calls_left = renames
 
     try:
-        commit(spool, "query", 0, winners)
+        commit(Job(spool, "query"), 0, winners)
     except Cut:
         pass
     files.calls_left = None
@@ -107,10 +107,10 @@ def test_a_crash_in_the_middle_is_finished_by_the_next_try(
     winner = stage(spool, "0-1", b"one", b"two")
     files.calls_left = 1
     with pytest.raises(Cut):
-        commit(spool, "query", 0, [winner])
+        commit(Job(spool, "query"), 0, [winner])
     files.calls_left = None
 
-    commit(spool, "query", 0, [])
+    commit(Job(spool, "query"), 0, [])
 
     assert bodies(spool.root) == [b"one", b"two"]
 
@@ -121,36 +121,36 @@ def test_what_somebody_rolls_forward_is_left_to_them(spool: Spool) -> None:
     held = hold_set(spool, Folder.SPARK, path)
     (spool.root / "spark/txn/query/0").write_text(f"{winner}\n")
 
-    assert finish(spool, "query", 0, 0) is None
+    assert finish(Job(spool, "query"), 0, 0) is None
     assert len(staged(spool)) == 1
 
     assert isinstance(held, int)
     os.close(held)
-    assert finish(spool, "query", 0, 0) == 1
+    assert finish(Job(spool, "query"), 0, 0) == 1
 
 
 def test_a_later_batch_sweeps_what_is_left_of_earlier_ones(spool: Spool) -> None:
-    commit(spool, "query", 0, [stage(spool, "0-1", b"one")])
+    commit(Job(spool, "query"), 0, [stage(spool, "0-1", b"one")])
     stage(spool, "0-2", b"late loser", batch=0)
 
-    commit(spool, "query", 1, [stage(spool, "0-3", b"two", batch=1)])
+    commit(Job(spool, "query"), 1, [stage(spool, "0-3", b"two", batch=1)])
 
     assert staged(spool) == []
     assert os.listdir(spool.root / "spark/txn/query") == ["1"]
-    assert last_committed(spool, "query") == 1
+    assert Job(spool, "query").last_committed() == 1
 
 
 def test_jobs_do_not_touch_each_other(spool: Spool) -> None:
     stage(spool, "0-1", b"other", job="other", batch=0)
 
-    commit(spool, "query", 7, [stage(spool, "0-2", b"one", batch=7)])
+    commit(Job(spool, "query"), 7, [stage(spool, "0-2", b"one", batch=7)])
 
     assert len(staged(spool)) == 1
-    assert not is_committed(spool, "other", 0)
+    assert not Job(spool, "other").is_committed(0)
 
 
 def test_a_write_of_its_own_leaves_nothing_behind(spool: Spool) -> None:
-    commit(spool, ".job", 0, [stage(spool, "0-1", b"one", job=".job")])
+    commit(Job(spool, ".job"), 0, [stage(spool, "0-1", b"one", job=".job")])
 
     assert bodies(spool.root) == [b"one"]
     assert os.listdir(spool.root / "spark/txn") == []
@@ -170,11 +170,11 @@ def test_what_was_never_committed_is_given_up_after_a_day(spool: Spool) -> None:
 
 
 def test_a_delayed_message_waits_in_delay(spool: Spool) -> None:
-    attempt = Attempt(spool, "query", 0, "0-1")
+    attempt = Attempt(Job(spool, "query"), 0, "0-1")
     attempt.add([StagedMessage(ORDERS, b"later", MessageId("a"), delay_seconds=3600)])
     attempt.seal()
 
-    commit(spool, "query", 0, ["0-1"])
+    commit(Job(spool, "query"), 0, ["0-1"])
 
     [path] = (spool.root / "delay").iterdir()
     assert path.name == "orders:a"
@@ -183,21 +183,21 @@ def test_a_delayed_message_waits_in_delay(spool: Spool) -> None:
 
 
 def test_a_delay_that_is_over_at_the_commit_delays_nothing(spool: Spool) -> None:
-    attempt = Attempt(spool, "query", 0, "0-1")
+    attempt = Attempt(Job(spool, "query"), 0, "0-1")
     attempt.add([StagedMessage(ORDERS, b"soon", delay_seconds=0.001)])
     attempt.seal()
     time.sleep(0.002)
 
-    commit(spool, "query", 0, ["0-1"])
+    commit(Job(spool, "query"), 0, ["0-1"])
 
     assert bodies(spool.root) == [b"soon"]
 
 
 def test_a_message_has_its_seal_and_its_type(spool: Spool) -> None:
-    attempt = Attempt(spool, "query", 0, "0-1")
+    attempt = Attempt(Job(spool, "query"), 0, "0-1")
     attempt.add([StagedMessage(ORDERS, b"one", MessageId("a"), "text/plain")])
     attempt.seal()
-    commit(spool, "query", 0, ["0-1"])
+    commit(Job(spool, "query"), 0, ["0-1"])
 
     path = spool.root / "queues/orders/a"
     assert read_seal(path)._replace(published_ns=0) == seal_of(b"one")
@@ -208,7 +208,7 @@ def test_a_queue_that_was_deleted_meanwhile_takes_its_messages_with_it(spool: Sp
     winner = stage(spool, "0-1", b"one")
     (spool.root / "queues/orders").rmdir()
 
-    commit(spool, "query", 0, [winner])
+    commit(Job(spool, "query"), 0, [winner])
 
     assert len(list((spool.root / "remove").glob("orders:*"))) == 1
     assert staged(spool) == []
@@ -219,11 +219,11 @@ def test_an_id_that_the_queue_has_is_not_written_again(
     spool: Spool, there: bytes, folder: str
 ) -> None:
     write_message(spool.root / "queues/orders/a", there, seal=seal_of(there))
-    attempt = Attempt(spool, "query", 0, "0-1")
+    attempt = Attempt(Job(spool, "query"), 0, "0-1")
     attempt.add([StagedMessage(ORDERS, b"mine", MessageId("a"))])
     attempt.seal()
 
-    commit(spool, "query", 0, ["0-1"])
+    commit(Job(spool, "query"), 0, ["0-1"])
 
     assert bodies(spool.root) == [there]
     assert (spool.root / folder / "orders:a").read_bytes() == b"mine"
@@ -233,10 +233,10 @@ def test_what_is_set_aside_is_reported_to_whom_the_spool_was_given(spool: Spool)
     told: list[tuple[str, str]] = []
     spool.report_left = lambda name, why: told.append((name, why))
     write_message(spool.root / "queues/orders/a", b"another", seal=seal_of(b"another"))
-    attempt = Attempt(spool, "query", 0, "0-1")
+    attempt = Attempt(Job(spool, "query"), 0, "0-1")
     attempt.add([StagedMessage(ORDERS, b"mine", MessageId("a"))])
     attempt.seal()
 
-    commit(spool, "query", 0, ["0-1"])
+    commit(Job(spool, "query"), 0, ["0-1"])
 
     assert told == [("corrupt/orders:a", "its queue has another message of that id")]

@@ -18,7 +18,7 @@ from mq.disk.files import Files
 from mq.errors import ClaimError
 from mq.lifecycle import Actor
 from mq.spool.root import visit_root
-from mq.spool.spark.jobs import give_up_attempts, is_committed
+from mq.spool.spark.jobs import Job
 from mq.spool.spark.staging import Attempt, StagedMessage
 from mq.spool.spark.transactions import commit, sweep_transactions
 from mq.spool.spool import Spool
@@ -50,8 +50,8 @@ def test_a_replaced_driver_gives_up_its_own_attempts_and_no_others(spool: Spool)
     old = stage(spool, "0-old", b"one")
     new = [stage(spool, "0-new", b"one"), stage(spool, "1-new", b"two")]
 
-    give_up_attempts(spool, "app", 1, [old])
-    commit(spool, "app", 1, new)
+    Job(spool, "app").give_up(1, [old])
+    commit(Job(spool, "app"), 1, new)
 
     assert sorted(bodies(spool.root)) == [b"one", b"two"]
 
@@ -62,10 +62,10 @@ def test_an_abort_after_the_link_gives_up_nothing_that_won(
     winner = stage(spool, "0-1", b"one")
     files.before_delivery = raising(errno.EIO)
     with pytest.raises(OSError, match=os.strerror(errno.EIO)):
-        commit(spool, "app", 1, [winner])
+        commit(Job(spool, "app"), 1, [winner])
     files.before_delivery = lambda: None
 
-    give_up_attempts(spool, "app", 1, [winner])
+    Job(spool, "app").give_up(1, [winner])
     sweep(spool.root)
 
     assert sorted(bodies(spool.root)) == [b"one"]
@@ -78,10 +78,10 @@ def test_a_commit_whose_winner_a_sweep_has_given_up_raises_and_can_be_done_again
     sweep_a_day_ahead(spool.root)
 
     with pytest.raises(ClaimError, match="is not there any more"):
-        commit(spool, "app", 1, winners)
+        commit(Job(spool, "app"), 1, winners)
 
-    assert not is_committed(spool, "app", 1)
-    commit(spool, "app", 1, [stage(spool, "0-2", b"one"), stage(spool, "1-2", b"two")])
+    assert not Job(spool, "app").is_committed(1)
+    commit(Job(spool, "app"), 1, [stage(spool, "0-2", b"one"), stage(spool, "1-2", b"two")])
     assert sorted(bodies(spool.root)) == [b"one", b"two"]
 
 
@@ -90,11 +90,11 @@ def test_a_commit_with_one_winner_missing_brings_none_of_the_others(spool: Spool
     shutil.rmtree(spool.root / "spark/stage/app/1/1-1")
 
     with pytest.raises(ClaimError, match="1-1 is not there any more"):
-        commit(spool, "app", 1, winners)
+        commit(Job(spool, "app"), 1, winners)
 
     sweep(spool.root)
     assert sorted(bodies(spool.root)) == []
-    assert not is_committed(spool, "app", 1)
+    assert not Job(spool, "app").is_committed(1)
 
 
 def test_no_sweep_comes_between_the_look_at_the_winners_and_the_link(
@@ -103,7 +103,7 @@ def test_no_sweep_comes_between_the_look_at_the_winners_and_the_link(
     winners = [stage(spool, "0-1", b"one"), stage(spool, "1-1", b"two")]
     files.before_link = lambda: sweep_a_day_ahead(spool.root)
 
-    commit(spool, "app", 1, winners)
+    commit(Job(spool, "app"), 1, winners)
 
     assert sorted(bodies(spool.root)) == [b"one", b"two"]
 
@@ -115,21 +115,21 @@ def test_a_winner_that_somebody_takes_away_without_a_lock_undoes_the_link(
     files.before_link = lambda: shutil.rmtree(spool.root / "spark/stage/app/1/0-1")
 
     with pytest.raises(ClaimError, match="0-1 is not there any more"):
-        commit(spool, "app", 1, winners)
+        commit(Job(spool, "app"), 1, winners)
 
-    assert not is_committed(spool, "app", 1)
+    assert not Job(spool, "app").is_committed(1)
     sweep(spool.root)
     assert sorted(bodies(spool.root)) == []
 
 
 def test_a_task_at_work_is_left_alone_by_a_sweep_a_day_ahead(spool: Spool) -> None:
-    attempt = Attempt(spool, "app", 1, "0-1")
+    attempt = Attempt(Job(spool, "app"), 1, "0-1")
     attempt.add([StagedMessage(ORDERS, b"one")])
     sweep_a_day_ahead(spool.root)
     attempt.add([StagedMessage(ORDERS, b"two")])
     attempt.seal()
 
-    commit(spool, "app", 1, ["0-1"])
+    commit(Job(spool, "app"), 1, ["0-1"])
 
     assert sorted(bodies(spool.root)) == [b"one", b"two"]
 
@@ -140,10 +140,10 @@ def test_a_batch_whose_driver_died_after_the_link_is_finished_before_the_next_on
     winner = stage(spool, "0-1", b"one", b"two")
     files.before_delivery = dies
     with pytest.raises(Cut):
-        commit(spool, "app", 1, [winner])
+        commit(Job(spool, "app"), 1, [winner])
     files.before_delivery = lambda: None
 
-    commit(spool, "app", 2, [stage(spool, "0-2", b"three", batch=2)])
+    commit(Job(spool, "app"), 2, [stage(spool, "0-2", b"three", batch=2)])
 
     assert sorted(bodies(spool.root)) == [b"one", b"three", b"two"]
 
@@ -154,15 +154,15 @@ def test_a_batch_that_cannot_be_finished_lets_no_later_one_count(
     winner = stage(spool, "0-1", b"one")
     files.before_delivery = raising(errno.ENOSPC)
     with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
-        commit(spool, "app", 1, [winner])
+        commit(Job(spool, "app"), 1, [winner])
     later = stage(spool, "0-2", b"two", batch=2)
 
     with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
-        commit(spool, "app", 2, [later])
+        commit(Job(spool, "app"), 2, [later])
 
-    assert not is_committed(spool, "app", 2)
+    assert not Job(spool, "app").is_committed(2)
     files.before_delivery = lambda: None
-    commit(spool, "app", 2, [later])
+    commit(Job(spool, "app"), 2, [later])
     assert sorted(bodies(spool.root)) == [b"one", b"two"]
 
 
@@ -186,9 +186,9 @@ def test_two_versions_that_commit_at_the_same_time_both_come(
     files.before_delivery = hold_up
     other = visit_root(spool.root, WaitingWriter(), Actor.SPARK)
     with ThreadPoolExecutor(2) as threads:
-        one = threads.submit(commit, spool, "app", 1, [first])
+        one = threads.submit(commit, Job(spool, "app"), 1, [first])
         assert is_delivering.wait(PATIENCE)
-        two = threads.submit(commit, other, "app", 2, [second])
+        two = threads.submit(commit, Job(other, "app"), 2, [second])
         assert (one.result(PATIENCE), two.result(PATIENCE)) == (1, 2)
     other.close()
 
@@ -197,9 +197,9 @@ def test_two_versions_that_commit_at_the_same_time_both_come(
 
 def test_a_version_that_was_overtaken_is_reported_as_such(spool: Spool) -> None:
     overtaken = stage(spool, "0-1", b"one")
-    commit(spool, "app", 2, [stage(spool, "0-2", b"two", batch=2)])
+    commit(Job(spool, "app"), 2, [stage(spool, "0-2", b"two", batch=2)])
 
-    assert commit(spool, "app", 1, [overtaken]) == 2
+    assert commit(Job(spool, "app"), 1, [overtaken]) == 2
 
     assert sorted(bodies(spool.root)) == [b"two"]
 
@@ -215,7 +215,7 @@ def test_a_server_whose_root_was_moved_brings_nothing_out_of_the_one_in_its_plac
         files.before_delivery = raising(errno.EIO)
         failing = pytest.raises(OSError, match=os.strerror(errno.EIO))
         with closing(visit_new_root(root, files)) as driver, failing:
-            commit(driver, "app", 1, [stage(driver, "0-1", b"one")])
+            commit(Job(driver, "app"), 1, [stage(driver, "0-1", b"one")])
 
         swept = Sweeper(server, lambda *_: None).sweep()
 

@@ -11,7 +11,7 @@ import pytest
 from mq.lifecycle import Actor
 from mq.names import MessageId, QueueName
 from mq.spool.root import visit_root
-from mq.spool.spark.jobs import give_up_attempts
+from mq.spool.spark.jobs import Job
 from mq.spool.spark.staging import Attempt, StagedMessage
 from mq.spool.spark.transactions import commit
 from mq.spool.spool import Spool
@@ -44,7 +44,7 @@ def test_a_message_that_the_disk_keeps_from_its_queue_stays_for_the_next_roll(
     files.before_delivery = fail_once
 
     with pytest.raises(OSError, match=os.strerror(code)):
-        commit(spool, "app", 1, winners)
+        commit(Job(spool, "app"), 1, winners)
 
     assert sorted(bodies(spool.root)) == [b"three", b"two"]
     assert bodies(spool.root, "corrupt") == []
@@ -59,7 +59,7 @@ def test_a_sweep_that_the_disk_keeps_from_a_message_says_so_and_comes_back(
     winner = stage(spool, "0-1", b"one")
     files.before_delivery = raising(errno.EIO)
     with pytest.raises(OSError, match=os.strerror(errno.EIO)):
-        commit(spool, "app", 1, [winner])
+        commit(Job(spool, "app"), 1, [winner])
     reported: list[str] = []
     server = visit_root(spool.root, files, Actor.SERVER)
     sweeper = Sweeper(server, lambda name, _: reported.append(name))
@@ -77,11 +77,11 @@ def test_an_id_that_waits_in_delay_is_not_written_again(
 ) -> None:
     path = spool.root / "delay/orders:a"
     write_message(path, there, seal=seal_of(there), due_in_seconds=3600)
-    attempt = Attempt(spool, "app", 1, "0-1")
+    attempt = Attempt(Job(spool, "app"), 1, "0-1")
     attempt.add([StagedMessage(ORDERS, b"mine", MessageId("a"), delay_seconds=3600)])
     attempt.seal()
 
-    commit(spool, "app", 1, ["0-1"])
+    commit(Job(spool, "app"), 1, ["0-1"])
 
     assert path.read_bytes() == there
     assert (spool.root / folder / "orders:a").read_bytes() == b"mine"
@@ -93,12 +93,12 @@ def test_what_was_committed_for_a_deleted_queue_is_not_in_the_one_made_again(
     winner = stage(spool, "0-1", b"old")
     files.before_delivery = dies
     with pytest.raises(Cut):
-        commit(spool, "app", 1, [winner])
+        commit(Job(spool, "app"), 1, [winner])
     files.before_delivery = lambda: None
     make_again(spool.root / "queues/orders", spool.root / "spark/txn/app/1")
 
     sweep(spool.root)
-    commit(spool, "app", 2, [stage(spool, "0-2", b"new", batch=2)])
+    commit(Job(spool, "app"), 2, [stage(spool, "0-2", b"new", batch=2)])
 
     assert sorted(bodies(spool.root)) == [b"new"]
 
@@ -107,14 +107,14 @@ def test_a_queue_that_cannot_be_opened_keeps_no_message_from_another_queue(
     spool: Spool, files: HookedFiles
 ) -> None:
     (spool.root / "queues/bills").mkdir()
-    attempt = Attempt(spool, "app", 1, "0-1")
+    attempt = Attempt(Job(spool, "app"), 1, "0-1")
     for queue in (QueueName("bills"), ORDERS):
         attempt.add([StagedMessage(queue, queue.encode())])
     attempt.seal()
     files.shut = "bills"
 
     with pytest.raises(PermissionError):
-        commit(spool, "app", 1, ["0-1"])
+        commit(Job(spool, "app"), 1, ["0-1"])
 
     assert bodies(spool.root) == [b"orders"]
     assert bodies(spool.root, "queues/bills") == bodies(spool.root, "corrupt") == []
@@ -134,8 +134,8 @@ def test_a_disk_without_room_for_a_folder_is_freed_of_what_an_aborted_write_has_
             raising(errno.ENOSPC)()
 
     files.before["make_folder"] = make_no_new
-    give_up_attempts(driver, ".write", 1, [staged])
-    give_up_attempts(driver, ".empty", 1, [])
+    Job(driver, ".write").give_up(1, [staged])
+    Job(driver, ".empty").give_up(1, [])
 
     driver.close()
     assert [len(names_in(each)) for each in (spool.root / "remove").glob("spark:*")] == [1]
@@ -143,7 +143,7 @@ def test_a_disk_without_room_for_a_folder_is_freed_of_what_an_aborted_write_has_
 
 
 def test_a_message_that_cannot_be_compared_keeps_no_other_from_its_place(spool: Spool) -> None:
-    attempt = Attempt(spool, "app", 1, "0-1")
+    attempt = Attempt(Job(spool, "app"), 1, "0-1")
     for each in "ab":
         write_message(spool.root / "queues/orders" / each, b"mine", seal=seal_of(b"mine"))
         attempt.add([StagedMessage(ORDERS, b"mine", MessageId(each))])
@@ -153,7 +153,7 @@ def test_a_message_that_cannot_be_compared_keeps_no_other_from_its_place(spool: 
     driver = visit_root(spool.root, files, Actor.SPARK)
 
     with pytest.raises(OSError, match=os.strerror(errno.EIO)):
-        commit(driver, "app", 1, ["0-1"])
+        commit(Job(driver, "app"), 1, ["0-1"])
 
     driver.close()
     assert names_in(spool.root / "remove") == ["orders:b"]
