@@ -6,7 +6,7 @@ import asyncio
 import signal
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -189,52 +189,86 @@ async def test_a_request_that_comes_while_idle_connections_are_closed_is_answere
     await http.shutdown(1)
 
 
-@pytest.mark.parametrize("is_tls", [False, True], ids=["plain", "TLS"])
-def test_an_answer_that_is_read_slowly_arrives_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_tls: bool
-) -> None:
-    """What still waits in the process when it ends never leaves it."""
-    monkeypatch.setattr("mq.web.connections.http_server.FIRST_REQUEST_SECONDS", 0.0)
-    body = bytes(60_000)
-    pair = make_certificate(tmp_path, "localhost")
-    context = Certificate(*pair).current() if is_tls else None
+class SlowlyRead:
+    """A server whose answers have 60,000 bytes in buffers of `room_bytes`, and a client that has
+    read the first of them."""
 
-    async def handle(request: web.BaseRequest) -> Answer:
+    def __init__(self, folder: Path, room_bytes: int, *, is_tls: bool) -> None:
+        self._room_bytes = room_bytes
+        self._pair = make_certificate(folder, "localhost")
+        self._is_tls = is_tls
+
+    def run(self, use: Callable[[HttpServer, socket.socket], Awaitable[None]]) -> None:
+        """Let `use` drain the server, once it has written its answer."""
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(self._play(use))
+
+    async def _play(self, use: Callable[[HttpServer, socket.socket], Awaitable[None]]) -> None:
+        http = HttpServer(self._handle)
+        context = Certificate(*self._pair).current() if self._is_tls else None
+        loop = asyncio.get_running_loop()
+        listening = await loop.create_server(http, "127.0.0.1", 0, ssl=context)
+        client = await asyncio.to_thread(self._ask, listening.sockets[0].getsockname()[1])
+        while http.busy:
+            await asyncio.sleep(0)
+
+        listening.close()
+        with client:
+            await use(http, client)
+        await http.shutdown(1)
+
+    async def _handle(self, request: web.BaseRequest) -> Answer:
         assert request.transport is not None
-        narrow = request.transport.get_extra_info("socket")
-        narrow.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-        return Answer(200, "", body)
+        sending = request.transport.get_extra_info("socket")
+        sending.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._room_bytes)
+        return Answer(200, "", bytes(60_000))
 
-    def ask(port: int) -> socket.socket:
+    def _ask(self, port: int) -> socket.socket:
         client = socket.socket()
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.settimeout(20)
         client.connect(("127.0.0.1", port))
-        if is_tls:
-            trusting = ssl.create_default_context(cafile=str(pair.cert))
+        if self._is_tls:
+            trusting = ssl.create_default_context(cafile=str(self._pair.cert))
             client = trusting.wrap_socket(client, server_hostname="localhost")
         client.sendall(request_bytes("GET", "/"))
         assert client.recv(1) == b"H"
         return client
 
-    async def play() -> None:
-        http = HttpServer(handle)
-        loop = asyncio.get_running_loop()
-        listening = await loop.create_server(http, "127.0.0.1", 0, ssl=context)
-        client = await asyncio.to_thread(ask, listening.sockets[0].getsockname()[1])
-        while http.busy:
+
+def read_whole(client: socket.socket) -> None:
+    with client.makefile("rb") as reader:
+        assert reader.read().endswith(b"\r\n\r\n" + bytes(60_000))
+
+
+ON_TLS_TOO = pytest.mark.parametrize("is_tls", [False, True], ids=["plain", "TLS"])
+
+
+@ON_TLS_TOO
+def test_an_answer_that_is_read_slowly_arrives_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_tls: bool
+) -> None:
+    """What still waits in the process when it ends never leaves it."""
+    monkeypatch.setattr("mq.web.connections.http_server.FIRST_REQUEST_SECONDS", 0.0)
+
+    async def read_while_it_drains(http: HttpServer, client: socket.socket) -> None:
+        draining = asyncio.create_task(http.drain(60))
+        for _ in range(20):
             await asyncio.sleep(0)
-
-        listening.close()
-        with client, client.makefile("rb") as reader:
-            draining = asyncio.create_task(http.drain(60))
-            for _ in range(20):
-                await asyncio.sleep(0)
-            assert not draining.done()
-            answer = await asyncio.to_thread(reader.read)
-        assert answer.endswith(b"\r\n\r\n" + body)
+        assert not draining.done()
+        await asyncio.to_thread(read_whole, client)
         await draining
-        await http.shutdown(1)
 
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(play())
+    SlowlyRead(tmp_path, 4096, is_tls=is_tls).run(read_while_it_drains)
+
+
+@ON_TLS_TOO
+def test_an_answer_that_the_system_has_holds_up_no_stop(tmp_path: Path, is_tls: bool) -> None:
+    """The system sends it when the process is gone, if the client is still there."""
+
+    async def read_afterwards(http: HttpServer, client: socket.socket) -> None:
+        async with asyncio.timeout(100):
+            await http.drain(1000)
+        await asyncio.to_thread(read_whole, client)
+
+    SlowlyRead(tmp_path, 200_000, is_tls=is_tls).run(read_afterwards)

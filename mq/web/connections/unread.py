@@ -84,10 +84,11 @@ def takes_at_once(transport: asyncio.BaseTransport, length: int) -> bool:
 
 def is_taken_slowly(transport: asyncio.Transport) -> bool:
     """Return whether some of an answer may wait in this process for its client. Over TLS the event
-    loop does not tell: it may as long as the client has not acknowledged all."""
-    if transport.get_extra_info("sslcontext"):
-        return unacknowledged_bytes(transport) > 0
-    return transport.get_write_buffer_size() > 0
+    loop does not tell all: there it may while the system takes no more."""
+    if transport.get_write_buffer_size():
+        return True
+    is_tls = transport.get_extra_info("sslcontext") is not None
+    return is_tls and unacknowledged_bytes(transport) > 0 and not _poll(transport, select.POLLOUT)
 
 
 def has_closed(transport: asyncio.BaseTransport) -> bool:
