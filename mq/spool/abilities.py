@@ -42,7 +42,8 @@ class Ability(NamedTuple):
 
 
 def try_abilities(root: Path) -> list[Ability]:
-    """Try everything out. Raises OSError if no file can be made there."""
+    """Try everything out. Raises OSError if no file can be made there, or what is tried fails in
+    another way than one that says that it is missing: then its name is in place of a file's."""
     above = nearest_folder(root)
     kind = file_system_kind(above)
     with _trial_folder(above) as path:
@@ -128,7 +129,7 @@ class _Trial:
             is_there = work()
         except OSError as error:
             if error.errno not in _MISSING:
-                raise
+                raise OSError(error.errno, error.strerror, name) from error
             is_there, otherwise = False, f"{otherwise} ({error.strerror})"
         return Ability(name, is_there, "works" if is_there else otherwise, is_needed)
 

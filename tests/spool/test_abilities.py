@@ -80,3 +80,14 @@ def test_where_the_limits_of_events_are_reached_the_rest_is_tried(
     assert not events.is_there
     assert events.found == "folders are listed instead (Too many open files)"
     assert os.listdir(tmp_path) == []
+
+
+def test_a_trial_that_the_disk_fails_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mount of rclone answers EIO for what it does not have."""
+    monkeypatch.setattr(Files, "set_attribute", raising(errno.EIO))
+
+    with pytest.raises(OSError, match="extended attributes"):
+        try_abilities(tmp_path)
+    assert os.listdir(tmp_path) == []
