@@ -9,7 +9,7 @@ from mq.disk.files import Files
 from mq.errors import ClaimError
 from mq.spool.spark.claiming import Claim, Taken
 from mq.spool.spark.claims import Group
-from mq.spool.spark.group_owner import NOBODY
+from mq.spool.spark.group_owner import NEW_FOLDER, NOBODY
 from pyspark_mq.by_url.staging import prepare_staging
 from pyspark_mq.job_root import visit_job_root
 from pyspark_mq.options.options import Options
@@ -129,13 +129,20 @@ class Driver:
                 f"group {self._options.group}: the checkpoint is at batch {start}, but batches up "
                 f"to {floor} are done and gone: it is an old copy, or another query works with "
                 "this group, or Spark lags behind with it (asyncProgressTrackingEnabled). Start "
-                "with a new checkpoint and the option takeover=true"
+                f"with a new checkpoint and the option takeover=true. {NEW_FOLDER}"
             )
 
     def _claim(self, batch: int, max_messages: int | None, max_bytes: int | None) -> bool:
         """Claim a batch. Returns False if there was nothing to claim."""
-        if self._intake is not None and not self._backlog.look():
-            self._intake.fetch(max_messages, max_bytes)
+        if self._claim_waiting(batch, max_messages, max_bytes):
+            return True
+        if self._intake is None:
+            return False
+        # Nothing is staged, or nothing of it can be taken.
+        self._intake.fetch(max_messages, max_bytes)
+        return self._claim_waiting(batch, max_messages, max_bytes)
+
+    def _claim_waiting(self, batch: int, max_messages: int | None, max_bytes: int | None) -> bool:
         parts = min(self._options.num_partitions, self._backlog.look())
         if not parts:
             return False

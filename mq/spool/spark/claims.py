@@ -33,7 +33,7 @@ from mq.spool.removed_folders import leave_to_reaper
 from mq.spool.rolling import to_queue
 from mq.spool.sets import make_set, remove_empty_set
 from mq.spool.spark.claiming import Claim
-from mq.spool.spark.group_owner import NOBODY, Owner
+from mq.spool.spark.group_owner import NEW_FOLDER, NOBODY, Owner
 from mq.spool.spark.letting_go import let_go, unsynced_error, unsynced_in, unsynced_name
 from mq.spool.spark.marker_files import Markers, parse_number
 from mq.spool.spark.settle import bring
@@ -132,7 +132,8 @@ class Group:
         return ClaimError(
             f"group {self.name} belongs to {whose}: its "
             "checkpoint is new. Go on with the old checkpoint, choose another group, or set the "
-            "option takeover=true; what the old query had read and not finished is then read again"
+            "option takeover=true; what the old query had read and not finished is then read "
+            f"again. {NEW_FOLDER}"
         )
 
     # How far
@@ -159,7 +160,7 @@ class Group:
                 f"group {self.name}: batch {batch} is not there: {self._spool.root}/spark/"
                 f"{self._path}/{batch} was taken away, by `mqctl release --force` or by a person"
                 f"{_OR_OF_ANOTHER if is_unread else ''}; to go on without it start with a new "
-                "checkpoint and the option takeover=true"
+                f"checkpoint and the option takeover=true. {NEW_FOLDER}"
             )
 
     def finish(self, batch: int, archives: bool) -> None:

@@ -12,6 +12,11 @@ UNNAMED = "unnamed"
 query's own thread, and not to those that a program starts from other threads in `foreachBatch`, nor
 to any of `foreachBatch` by Spark Connect."""
 
+NEW_FOLDER = (
+    "Spark's file sinks need a new folder then, or they skip batches whose numbers they have"
+)
+"""What a new checkpoint means for some sinks: it counts batches from 0 again."""
+
 
 class Owner(NamedTuple):
     """The query that a group belongs to, and the batch after which the query began."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -14,9 +16,11 @@ from mq.config import MAX_SPARK_MESSAGE_BYTES
 from mq.disk.files import Files
 from mq.errors import ClaimError, QueueNotFound
 from mq.spool.message.seal import SEAL_ATTRIBUTE
+from pyspark_mq.options.options import STREAM_READ, parse_options
 from pyspark_mq.reading.driver import SIDE_BY_SIDE_FROM, Driver
 from tests.support.lone_root import Root
 from tests.support.redelivery import redeliver
+from tests.support.url_site import UrlSite
 
 
 def sealed_bodies(root: Root, batch: int) -> list[bytes]:
@@ -257,3 +261,23 @@ def test_an_id_of_the_producers_own_is_known_when_its_batch_is_done(
 
     assert [publish(b"body"), publish(b"other")] == [200, 409]
     assert lone_root.names("queues") == []
+
+
+def test_by_url_a_staged_message_that_cannot_be_taken_keeps_no_other_from_being_fetched(
+    site: UrlSite,
+) -> None:
+    """Another process holds it, as a driver does that is stopped while it claims."""
+    options = {**site.options, "group": "lake", "numPartitions": "1"}
+    driver = Driver(parse_options(options, STREAM_READ))
+    with closing(driver):
+        driver.begin()
+        driver.fence()
+        held = site.staging / "in/queues/orders/held"
+        held.write_bytes(b"held")
+        with held.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            site.publish(2)
+
+            assert driver.next_batch(0, None, None) == 1
+
+    assert len(site.staged("in", "spark/claims/lake/1")) == 2
