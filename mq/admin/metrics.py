@@ -45,12 +45,11 @@ async def render(
     health: StoreHealth | None,
     durations: Durations,
     accept: str,
-    children: ChildCounts | None = None,
+    children: ChildCounts | None,
 ) -> tuple[bytes, str]:
     """Return the text and its type. While the store is being opened, `health` is None and only the
     metrics of the process are returned. Raises OSError."""
-    gateway = None if children is None else children.gateway
-    collectors: list[Collect] = [partial(_request_metrics, durations, gateway)]
+    collectors: list[Collect] = [partial(_request_metrics, durations, children)]
     if health is not None:
         survey, space = await health.survey(), await health.free_space()
         collectors.append(_Store(health, survey, space, children).collect)
@@ -62,20 +61,21 @@ async def render(
 
 
 class ChildCounts(NamedTuple):
-    """What the children of `mq --standalone` count for it."""
+    """What the children of `mq --standalone` count for it. A gateway that does not run counts
+    nothing."""
 
     mover: MoverCounts
     reaper: ReaperCounts
-    gateway: ServerCounts | None = None
+    gateway: ServerCounts
 
 
-def _request_metrics(durations: Durations, gateway: ServerCounts | None) -> Iterable[Metric]:
+def _request_metrics(durations: Durations, children: ChildCounts | None) -> Iterable[Metric]:
     found: dict[tuple[str, ...], Histogram] = {
         (route, method, str(status)): histogram
         for (route, method, status), histogram in durations.found.copy().items()
     }
-    if gateway is not None:
-        found |= gateway.requests()
+    if children is not None:
+        found |= children.gateway.requests()
     yield histograms(
         "mq_http_request_duration_seconds",
         "Seconds from a request's head until its answer is ready, or sent if it is long.",
@@ -157,7 +157,7 @@ def _message_counters(counts: OperationCounts, children: ChildCounts | None) -> 
         yield counter(f"mq_messages_{name}", help, sum(found.values()))
         yield counter_by_queue(f"mq_queue_messages_{name}", f"{help} By queue.", found)
     corrupt, failed = counts.corrupt, counts.failed_sweeps
-    if children is not None and children.gateway is not None:
+    if children is not None:
         corrupt += children.gateway.corrupt
         failed += children.gateway.failed_sweeps
     yield counter("mq_messages_corrupt", "Damaged files this server set aside.", corrupt)
@@ -172,8 +172,7 @@ def activity_by_queue(
     others: list[tuple[str, MovedOfQueue | DoneInQueue]] = []
     if children is not None:
         others += by_queue(children.mover).items()
-        if children.gateway is not None:
-            others += by_queue(children.gateway).items()
+        others += by_queue(children.gateway).items()
     labels = {queue: counts.label(queue) for queue, _ in others}
     own = counts.by_queue()  # Asked for once: meanwhile the committer goes on counting.
     found = {queue: DoneInQueue() for queue in own}
@@ -227,7 +226,7 @@ def _waiting_requests(health: StoreHealth, children: ChildCounts | None) -> int:
 
 def _waiting_at_gateway(children: ChildCounts | None) -> Counter[str]:
     """Return how many receives wait at the gateway, by queue. There each is for one."""
-    if children is None or children.gateway is None:
+    if children is None:
         return Counter()
     return Counter({queue: each.waiting for queue, each in by_queue(children.gateway).items()})
 

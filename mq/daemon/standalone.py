@@ -133,12 +133,11 @@ async def run_children(
     reaper = ["mq_reaper", f"--source={root / Folder.REMOVE}", keep, logs]
     moves, reaps, serves = Tally(MoverCounts), Tally(ReaperCounts), Tally(ServerCounts)
     children, gateway = [Child(mover, moves.fd), Child(reaper, reaps.fd)], None
-    counts = ChildCounts(moves.counts, reaps.counts)
     if supervision.sqs_port is not None:
         port = supervision.sqs_port or free_port(Address(gateway_host(config), 0))
         gateway = Child(gateway_arguments(config, port), serves.fd)
         children.append(gateway)
-        counts = counts._replace(gateway=serves.counts)
+    counts = ChildCounts(moves.counts, reaps.counts, serves.counts)
     try:
         async with running(*[each.keep_running(stop) for each in children]):
             yield Children(counts, gateway)

@@ -163,7 +163,7 @@ def test_what_the_mover_counts_of_a_queue_without_own_figures_is_counted_with_th
     """A series never changes its name: one that the mover alone knows gets its own while there is
     room, and keeps it."""
     counts, mover = OperationCounts(), MoverCounts()
-    children = ChildCounts(mover, ReaperCounts())
+    children = ChildCounts(mover, ReaperCounts(), ServerCounts())
     tally = QueueTally(mover)
     tally.of("early").redelivered += 1
     assert activity_by_queue(counts, children)["early"].redelivered == 1
