@@ -96,17 +96,6 @@ class MoverCounts(ctypes.Structure):
     queues: int
     slots: ctypes.Array[MovedOfQueue]
 
-    def by_queue(self) -> dict[str, MovedOfQueue]:
-        return by_queue(self)
-
-    @property
-    def redelivered(self) -> int:
-        return sum(each.redelivered for each in self.by_queue().values())
-
-    @property
-    def dead_lettered(self) -> int:
-        return sum(each.dead_lettered for each in self.by_queue().values())
-
 
 class QueueTally(Generic[Slot]):
     """A child's counts by queue. One that is started again goes on with the existing slots."""

@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 
 from mq.config import MoverConfig
 from mq.disk.files import Files
+from mq.metrics.tally import by_queue
 from mq.names import QueueName
 from mq.spool.queue.queues import begin_deletion, finish_deletion
 from mq.spool.spool import Spool
@@ -37,7 +38,8 @@ def test_a_message_that_cannot_die_is_redelivered_and_reported_once(
     assert [(each["name"], each["why"]) for each in logs] == [
         ("orders:1", "another message of that id is in queue orders.dead; remove one of them")
     ]
-    assert (mover.counts.redelivered, mover.counts.dead_lettered) == (2, 0)
+    counted = by_queue(mover.counts)["orders"]
+    assert (counted.redelivered, counted.dead_lettered) == (2, 0)
 
 
 def test_a_message_that_none_of_its_dead_letter_queues_takes_names_them(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from mq.config import MoverConfig
 from mq.disk.files import Files
+from mq.metrics.tally import by_queue
 from mq.spool.spool import Spool
 from mq_mover.mover import Mover
 from tests.support.messages import names_in, seal_of, write_message
@@ -25,4 +26,4 @@ def test_what_was_only_delayed_does_not_count_as_redelivered(
         mover.scan()
 
         assert names_in(orders) == ["delayed", "received"]
-        assert mover.counts.redelivered == 1
+        assert by_queue(mover.counts)["orders"].redelivered == 1
