@@ -9,10 +9,11 @@ from mq.names import DEAD_SUFFIX, QueueName
 
 
 def match_queues(patterns: tuple[str, ...], existing: Sequence[str]) -> list[QueueName]:
-    """Return the queues that are named or matched, in order. A pattern leaves out queues of dead
-    letters unless it ends in `.dead` itself. Names that do not exist are passed on as they are."""
+    """Return the queues that are named or matched, in order; without a pattern all match. A pattern
+    leaves out queues of dead letters unless it ends in `.dead` itself. Names that do not exist are
+    passed on as they are."""
     found: list[QueueName] = []
-    for pattern in patterns:
+    for pattern in patterns or ("*",):
         if not is_pattern(pattern):
             names = [pattern]
         else:

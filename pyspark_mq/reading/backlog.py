@@ -19,7 +19,7 @@ class Backlog:
 
     def __init__(self, spool: Spool, patterns: tuple[str, ...]) -> None:
         self._spool = spool
-        self._patterns = patterns or ("*",)
+        self._patterns = patterns
         self._waiting: Iterator[tuple[str, QueueName]] = iter(())
         self._put_back: list[tuple[str, QueueName]] = []
         self._left: set[tuple[QueueName, str]] = set()

@@ -110,13 +110,13 @@ def find_messages(spool: Spool, options: Options) -> list[SeenMessage]:
 def existing_queues(spool: Spool, patterns: tuple[str, ...]) -> list[QueueName]:
     """Return the queues that match. Raises QueueNotFound for one that is named and does not
     exist."""
-    for name in patterns or ("*",):
+    for name in patterns:
         if not is_pattern(name) and not has_queue(spool.files, spool.fd(Folder.QUEUES), name):
             raise QueueNotFound(
                 f"option queue: there is no queue {name} in {spool.root}; make it with PUT /{name} "
                 f"or mqctl create {name}"
             )
-    return match_queues(patterns or ("*",), spool.queue_names())
+    return match_queues(patterns, spool.queue_names())
 
 
 def _dead_letter_queues(spool: Spool, patterns: tuple[str, ...]) -> set[QueueName]:
@@ -124,7 +124,7 @@ def _dead_letter_queues(spool: Spool, patterns: tuple[str, ...]) -> set[QueueNam
     may have outlived its own."""
     dead = {name for name in spool.queue_names() if name.endswith(DEAD_SUFFIX)}
     own = [name.removesuffix(DEAD_SUFFIX) for name in dead]
-    matched = match_queues(patterns or ("*",), [*own, *dead])
+    matched = match_queues(patterns, [*own, *dead])
     return {QueueName(name.removesuffix(DEAD_SUFFIX) + DEAD_SUFFIX) for name in matched}
 
 

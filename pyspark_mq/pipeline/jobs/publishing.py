@@ -35,7 +35,6 @@ def publish_once(
     before, or if there are none, which does not use the name up. Run again after a crash, it does
     what is left. `counted` has the same rows, where those cost less to count. Raises JobRefused if
     a row has no body: then nothing is published."""
-    place.require_target(queue)
     if place.has_written(name):
         # This finishes the write even if its driver died before everything was brought.
         _write(messages.limit(0), place, queue, name)

@@ -12,6 +12,7 @@ from pyspark_mq.options.queue_patterns import match_queues
     [
         (("orders.*",), ["orders.de", "orders.fr"]),
         (("*",), ["orders", "orders.de", "orders.fr", "returns"]),
+        ((), ["orders", "orders.de", "orders.fr", "returns"]),
         (("*.dead",), ["orders.dead"]),
         (("returns", "orders", "*"), ["returns", "orders", "orders.de", "orders.fr"]),
         (("orders.[df]?",), ["orders.de", "orders.fr"]),
