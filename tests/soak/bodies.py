@@ -9,15 +9,14 @@ import base64
 import json
 from typing import Any
 
+from mq.names import QueueName
+from mq.spool.queue.queue_settings import DeadLetterRule
 from tests.crash.cuts.bodies import token_of
 from tests.crash.load import LoadAnswer
 from tests.soak.history import Given
 
 SINGLES = "orders"
 BULK = "bulk"
-ORDERED = frozenset({SINGLES, BULK})
-"""No process but the server publishes to these or receives from them."""
-
 DRAFTS = "drafts"
 DYING = "dying"
 DEAD = "dying.dead"
@@ -25,11 +24,32 @@ LETTERS = "letters"
 IDLE = "idle"
 """Nobody publishes to this one."""
 
-QUEUES = (SINGLES, BULK, DRAFTS, DYING, DEAD, LETTERS, IDLE)
-PROMPT = frozenset({SINGLES, BULK, LETTERS})
+COUNTER, BILLS, KITCHEN, ENDED = "counter", "bills", "kitchen", "ended"
+READERS = (BILLS, KITCHEN)
+"""They get a copy of all that is published to COUNTER, and share their dead letters, in ENDED. A
+copy that is dead there keeps another one with its id out, which goes to the reader's own."""
+
+COPIED = (COUNTER, *READERS, ENDED, *(f"{each}.dead" for each in READERS))
+BRIEF = "brief"
+
+QUEUES = (SINGLES, BULK, DRAFTS, DYING, DEAD, LETTERS, IDLE, BRIEF, *reversed(COPIED))
+ORDERED = frozenset({SINGLES, BULK, COUNTER})
+"""No process but the server publishes to these or receives from them."""
+
+PROMPT = frozenset({SINGLES, BULK, LETTERS, COUNTER})
 """From these messages are neither purged nor moved."""
 
-MAX_RECEIVES = 3
+_RULE = DeadLetterRule(3, (QueueName(ENDED),))
+DEAD_LETTERS = {DYING: DeadLetterRule(3, (QueueName(DEAD),))} | {
+    each: _RULE._replace(queues=(*_RULE.queues, QueueName(f"{each}.dead"))) for each in READERS
+}
+TTL = {BRIEF: 2.0}
+SETTINGS = {
+    DYING: "max-receives=3",
+    **dict.fromkeys(READERS, f"max-receives=3&dead-letters={ENDED}"),
+    COUNTER: f"also={','.join(READERS)}",
+    BRIEF: f"ttl={TTL[BRIEF]}",
+}
 
 PROPERTY = "x-meta-token"
 _ATTRIBUTES = {"x-meta-sqs-attributes"}
@@ -78,5 +98,23 @@ def given_in(line: dict[str, Any]) -> Given:
     return Given(line["id"], token, f'"{line["lease"]}"' if "lease" in line else "")
 
 
-def line_of(token: str) -> str:
-    return json.dumps({"body": text_of(token), "properties": property_of(token)})
+def given_from(queue: str, line: dict[str, Any]) -> Given:
+    """The message of a line that came from a queue."""
+    given = given_in(line)
+    return copy_in(line.get("dead_from", queue), given) if queue in COPIED else given
+
+
+def copy_in(queue: str, given: Given) -> Given:
+    """A copy, named by the queue that it was sent to as well: all of a message have its id, and the
+    same body."""
+    message_id, token, lease = given
+    return Given(message_id and f"{queue}/{message_id}", token and f"{queue}/{token}", lease)
+
+
+def id_of(given: Given) -> str:
+    """The id by which the server knows a message, or a copy."""
+    return given.message_id.rpartition("/")[2]
+
+
+def line_of(token: str, **members: str) -> str:
+    return json.dumps({"body": text_of(token), "properties": property_of(token), **members})

@@ -6,11 +6,11 @@ import json
 import random
 
 from tests.crash.load import LoadAnswer
-from tests.soak.bodies import BULK, DRAFTS, given_in, line_of
+from tests.soak.bodies import BULK, DRAFTS, given_in, id_of, line_of
 from tests.soak.history import Event, Given
 from tests.soak.worker import HttpWorker, SoakSite, grouped
 
-_NDJSON = "application/x-ndjson"
+NDJSON = "application/x-ndjson"
 _MAX_REMOVED = 100
 _MAX_DEPTH = 10_000
 _LOOK_OF = 50
@@ -32,7 +32,7 @@ class BatchWorker(HttpWorker):
         event = Event("publish", 0, 0, None, queue, given=[Given("", token) for token in tokens])
         body = "\n".join(line_of(token) for token in tokens).encode() + b"\n"
         answer = await self.ask(
-            event, "POST", f"/{queue}/messages?batch", body, Content_Type=_NDJSON
+            event, "POST", f"/{queue}/messages?batch", body, Content_Type=NDJSON
         )
         if event.succeeded:
             lines = answer.body.splitlines()
@@ -55,10 +55,10 @@ class BatchWorker(HttpWorker):
     async def remove(self, queue: str, held: list[Given]) -> int:
         """How many of `held`, at most a hundred or so, are removed now."""
         event = Event("remove", 0, 0, None, queue, given=held)
-        ids = ",".join(given.message_id for given in held)
+        ids = ",".join(map(id_of, held))
         leases = ", ".join(given.lease for given in held)
         answer = await self.ask(event, "DELETE", f"/{queue}/messages/{ids}", If_Match=leases)
-        statuses = _statuses(answer, len(held))
+        statuses = statuses_of(answer, len(held))
         self.note(*grouped(event, zip(held, statuses, strict=True)))
         return sum(1 for status in statuses if status < 300)
 
@@ -105,7 +105,8 @@ class DraftsWorker(BatchWorker):
             self.note(event)
 
 
-def _statuses(answer: LoadAnswer, count: int) -> list[int]:
+def statuses_of(answer: LoadAnswer, count: int) -> list[int]:
+    """Return what became of each message that a request was about."""
     if answer.status != 207:
         return [answer.status] * count
     return [int(json.loads(line)["status"]) for line in answer.body.splitlines()]

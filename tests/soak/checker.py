@@ -8,6 +8,7 @@
     doubled      delivered while another receiver had a lease on it, or twice under one lease; there
                  twice at the end; or published once and there under two ids
     early        delivered before its delay was over
+    too old      delivered though it was older than the ttl of its queue
     reordered    delivered before one that was published before it, and was ready all the time
     parted       in a batch that was not answered, and of which a part is there
     late         missing in an answer that it had to be in, long after its lease or delay was over
@@ -28,17 +29,20 @@ from itertools import combinations
 from operator import attrgetter
 from typing import NamedTuple
 
+from mq.spool.queue.queue_settings import DeadLetterRule
 from tests.soak.evidence import Evidence
 from tests.soak.history import SECOND_NS, Event
 from tests.soak.late import late_violations
 from tests.soak.order import order_violations
+from tests.soak.parted import parted
 from tests.soak.story import Lease, Story
 from tests.soak.whereabouts import astray
 
 _LATE_SECONDS = 60
 """For how long after its client has given up a purge may go on."""
 
-_STORED = 201
+_TICK_NS = SECOND_NS // 10
+"""The clock of files goes by ticks of milliseconds."""
 
 _OF_THE_LIVING = {"renew", "release", "move"}
 """What nobody is told to have been done to a message that is gone."""
@@ -56,37 +60,42 @@ def judge(
     history: Iterable[Event],
     ordered: Iterable[str] = ("",),
     keep_seconds: float = 60,
-    max_receives: Mapping[str, int] | None = None,
+    *,
+    dead_letters: Mapping[str, DeadLetterRule] | None = None,
     prompt: Iterable[str] = (),
+    copied: Iterable[str] = (),
+    ttl: Mapping[str, float] | None = None,
 ) -> list[SoakViolation]:
     """What `history` says against a root. The queues `ordered` had one server. An own id is known
-    for `keep_seconds` after the message's removal. What was received `max_receives` times from a
-    queue becomes a dead letter. The queues `prompt` have a mover of which all is known that goes
-    wrong, and messages leave them only when they are removed."""
+    for `keep_seconds` after the message's removal. `dead_letters` says when what is received from a
+    queue becomes a dead letter, and where. The queues `prompt` have a mover of which all is known
+    that goes wrong, and messages leave them only when they are removed. Those in `copied` get
+    copies too, and are not purged. `ttl` is that of queues, in seconds."""
     evidence = Evidence(history)
-    judgement = _Judgement(evidence, keep_seconds)
-    one_server, dead_letters = set(ordered), max_receives or {}
+    judgement = _Judgement(evidence, keep_seconds, ttl or {})
+    one_server = set(ordered)
     by_queue = {
         "reordered": order_violations(evidence, one_server),
         "late": late_violations(evidence, one_server, set(prompt)),
-        "astray": astray(evidence, dead_letters),
+        "astray": astray(evidence, dead_letters or {}),
+        "parted": parted(evidence, one_server & {*prompt} | {*copied}),
     }
     return [
         *judgement.of_the_end(),
         *judgement.of_stories(),
         *judgement.of_tokens(),
-        *judgement.of_batches(one_server & set(prompt)),
         *(SoakViolation(kind, *found) for kind, some in by_queue.items() for found in some),
     ]
 
 
 class _Judgement:
-    def __init__(self, evidence: Evidence, keep_seconds: float) -> None:
+    def __init__(self, evidence: Evidence, keep_seconds: float, ttl: Mapping[str, float]) -> None:
         self._evidence = evidence
         self._stories = evidence.stories
         self._steps = evidence.steps
         self._there = [given for each in evidence.left for given in each.given]
         self._keep_ns = int(keep_seconds * SECOND_NS)
+        self._ttl_ns = {queue: int(seconds * SECOND_NS) for queue, seconds in ttl.items()}
 
     # The end
 
@@ -109,13 +118,19 @@ class _Judgement:
         for message_id, story in self._stories.items():
             if there[message_id] or not (story.published or story.given):
                 continue
-            if not self._may_be_removed(story) and not self._may_be_purged(story):
+            if not self._may_be_gone(story):
                 yield SoakViolation("lost", message_id, "not there at the end")
+
+    def _may_be_gone(self, story: Story) -> bool:
+        """Whether a client may have removed it, or its queue a ttl, which is over at the end."""
+        queues = {event.queue for event, _ in (*story.publishes, *story.given)}
+        is_too_old = not queues.isdisjoint(self._ttl_ns)
+        return is_too_old or self._may_be_removed(story) or self._may_be_purged(story)
 
     def _may_be_removed(self, story: Story) -> bool:
         """Whether a removal may have been carried out under the last lease, and since it was stored
         for the last time. Under another one it was not: the message was there after that."""
-        stored = max(_stored(story), default=0)
+        stored = max(story.stored(), default=0)
         return any(
             (event.succeeded or event.is_uncertain)
             and not _is_replaced(story.leases, lease, stored)
@@ -125,7 +140,7 @@ class _Judgement:
     def _may_be_purged(self, story: Story) -> bool:
         """Whether a purge may have ended after it was there for the last time."""
         there = max(
-            (*_stored(story), *(event.asked for event, _ in story.given)),
+            (*story.stored(), *(event.asked for event, _ in story.given)),
             default=min((event.asked for event, _ in story.publishes), default=0),
         )
         return any(
@@ -152,6 +167,8 @@ class _Judgement:
                 yield "resurrected", f"given out at {event.ended}"
             if publish is not None and self._is_early(publish, event):
                 yield "early", f"{publish.seconds} s after {publish.asked}, given at {event.ended}"
+            if publish is not None and self._is_too_old(publish, event):
+                yield "too old", f"published by {publish.ended}, given at {event.ended}"
         for event, _ in story.guarded:
             is_of_the_living = event.succeeded and event.kind in _OF_THE_LIVING
             if is_of_the_living and self._is_resurrected(story, event):
@@ -175,23 +192,6 @@ class _Judgement:
             untold = sorted(each for each in there if not self._evidence.story(each).publishes)
             if token in self._evidence.sent and len(untold) > self._evidence.untold[token]:
                 yield SoakViolation("doubled", untold[-1], f"published as {token} and not told of")
-
-    def of_batches(self, whole: set[str]) -> Iterator[SoakViolation]:
-        """Batches without an answer of which a part is there. What the queues `whole` take is
-        neither purged nor sent by a gateway, which publishes each message of a batch by itself."""
-        batches = [each for each in self._evidence.unanswered if each.queue in whole]
-        wanted = {given.token for each in batches for given in each.given}
-        seen = {
-            token
-            for story in self._stories.values()
-            for _, token in (*story.given, *story.left)
-            if token in wanted
-        }
-        for each in batches:
-            missing = [given.token or "" for given in each.given if given.token not in seen]
-            if 0 < len(missing) < len(each.given):
-                why = f"{len(missing)} of a batch of {len(each.given)}, sent at {each.asked}"
-                yield SoakViolation("parted", missing[0], why)
 
     def _wrong_body(self, story: Story, token: str | None) -> str | None:
         if token is None:
@@ -241,6 +241,14 @@ class _Judgement:
         due = publish.asked + int(publish.seconds * SECOND_NS)
         return event.ended < due and not self._steps.between(publish.asked, event.ended)
 
+    def _is_too_old(self, publish: Event, event: Event) -> bool:
+        """While the clock is behind what it has shown once, messages have times ahead of it."""
+        steps, ttl_ns = self._steps, self._ttl_ns.get(event.queue)
+        if ttl_ns is None or steps.between(publish.asked, event.ended):
+            return False
+        published_ns = steps.shown_last(0, publish.ended)
+        return steps.shown_last(event.asked, event.asked) > published_ns + ttl_ns + _TICK_NS
+
     def _of_leases(self, story: Story) -> Iterator[tuple[str, str]]:
         leases = sorted(set(story.leases), key=lambda each: each.asked)
         for one, other in combinations(leases, 2):
@@ -266,12 +274,6 @@ class _Judgement:
             each.asked < end and (each.succeeded or each.is_uncertain) and each.ended > begin
             for each in story.releases
         )
-
-
-def _stored(story: Story) -> Iterator[int]:
-    """When it was sent, each time that it was stored: what is known already is answered with
-    200."""
-    return (event.asked for event, _ in story.publishes if event.status == _STORED)
 
 
 def _is_replaced(leases: Sequence[Lease], lease: str, stored: int) -> bool:

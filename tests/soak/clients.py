@@ -16,12 +16,14 @@ import sys
 
 from tests.soak.bulk import BulkWorker, Depth, DraftsWorker
 from tests.soak.commands import CommandWorker
+from tests.soak.copies import CopiesWorker
 from tests.soak.dying import DyingWorker
 from tests.soak.letters import LettersWorker
 from tests.soak.singles import SinglesWorker
 from tests.soak.worker import SoakSite, SoakWorker
 
 _BULK_WORKERS = 4
+_COPIES_WORKERS = 6
 _DYING_WORKERS = 3
 _LETTERS_WORKERS = 3
 
@@ -36,6 +38,7 @@ def workers_at(site: SoakSite, seed: str, count: int) -> list[SoakWorker]:
     return [
         *(SinglesWorker(site, source(f"{number}")) for number in range(count)),
         *(BulkWorker(site, source(f"bulk/{number}"), depth) for number in range(_BULK_WORKERS)),
+        *(CopiesWorker(site, source(f"copies/{number}")) for number in range(_COPIES_WORKERS)),
         *(DyingWorker(site, source(f"dying/{number}")) for number in range(_DYING_WORKERS)),
         *(LettersWorker(site, source(f"letters/{number}")) for number in range(_LETTERS_WORKERS)),
         DraftsWorker(site, source("drafts")),

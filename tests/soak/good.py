@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from mq.names import QueueName
+from mq.spool.queue.queue_settings import DeadLetterRule
 from tests.soak.checker import SoakViolation, judge
 from tests.soak.history import SECOND_NS, Event, Given, left_there
 
 History = list[Event]
 
 ORDERS, LETTERS = "orders", "letters"
-DYING, DEAD = "dying", "dying.dead"
+DYING, DEAD, ENDED = "dying", "dying.dead", "ended"
+BRIEF = "brief"
 
 
 def published(number: int, at: float, delay: float = 0.0, status: int | None = 201) -> Event:
@@ -80,6 +83,8 @@ def kinds(history: History, left: list[Given]) -> set[str]:
 
 
 def judged(history: History, left: list[Given], keep_seconds: float = 60) -> list[SoakViolation]:
+    dead_letters = {DYING: DeadLetterRule(3, (QueueName(DEAD), QueueName(ENDED)))}
     return judge(
-        [*history, left_there(left, ORDERS)], {ORDERS}, keep_seconds, {DYING: 3}, {ORDERS, LETTERS}
-    )
+        [*history, left_there(left, ORDERS)], {ORDERS}, keep_seconds, dead_letters=dead_letters,
+        prompt={ORDERS, LETTERS}, copied={DYING}, ttl={BRIEF: 2.0},
+    )  # fmt: skip

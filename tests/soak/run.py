@@ -24,7 +24,16 @@ from typing import NamedTuple
 import click
 
 from tests.crash.load import LoadClient, client_at
-from tests.soak.bodies import DYING, MAX_RECEIVES, ORDERED, PROMPT, QUEUES, given_in
+from tests.soak.bodies import (
+    DEAD_LETTERS,
+    ORDERED,
+    PROMPT,
+    QUEUES,
+    READERS,
+    SETTINGS,
+    TTL,
+    given_from,
+)
 from tests.soak.checker import SoakViolation, judge
 from tests.soak.growth import Growth, Sample, growth_of
 from tests.soak.history import Event, read_history
@@ -114,7 +123,10 @@ def soak(
     return SoakOutcome(
         sum(len(each.given) for each in events if each.kind == "publish" and each.succeeded),
         _answered(events), rig.struck,
-        judge(events, ORDERED, KEEP_SECONDS, {DYING: MAX_RECEIVES}, PROMPT), growths, odd,
+        judge(
+            events, ORDERED, KEEP_SECONDS, dead_letters=DEAD_LETTERS, prompt=PROMPT,
+            copied=READERS, ttl=TTL,
+        ), growths, odd,
     )  # fmt: skip
 
 
@@ -166,8 +178,8 @@ def _go_wrong(rig: SoakRig, pause: Callable[[], float], seconds: float) -> Growt
 async def _make_queues(port: int) -> None:
     async with client_at(port) as client:
         for queue in QUEUES:
-            settings = f"?max-receives={MAX_RECEIVES}" if queue == DYING else ""
-            assert (await client.request("PUT", f"/{queue}{settings}")).status == 201
+            target = f"/{queue}?{SETTINGS.get(queue, '')}"
+            assert (await client.request("PUT", target)).status == 201
 
 
 async def _drain(rig: SoakRig) -> None:
@@ -198,7 +210,7 @@ async def _take_all(rig: SoakRig, client: LoadClient, queue: str) -> int:
         answer = await client.request("GET", target)
         event.ended, event.status = time.monotonic_ns(), answer.status
         if answer.status == 200:
-            event.given = [given_in(json.loads(line)) for line in answer.body.splitlines()]
+            event.given = [given_from(queue, json.loads(line)) for line in answer.body.splitlines()]
         rig.note(event)
         if not event.given:
             return taken

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from tests.soak.history import SECOND_NS, Event
 
 _NEVER = 1 << 63
+_STORED = 201
 
 
 class Lease(NamedTuple):
@@ -54,6 +56,11 @@ class Story:
     def published(self) -> Event | None:
         """The first publish that was answered."""
         return next((each for each, _ in self.publishes if each.succeeded), None)
+
+    def stored(self) -> Iterator[int]:
+        """When it was sent, each time that it was stored: what is known already is answered with
+        200."""
+        return (event.asked for event, _ in self.publishes if event.status == _STORED)
 
     def first_taken(self) -> int:
         """The time before which no receiver can have taken it from its queue."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from tests.soak.good import (
+    BRIEF,
+    DYING,
     ORDERS,
     History,
     batch,
@@ -33,6 +36,21 @@ def test_what_was_not_answered_may_be_there_or_not() -> None:
     history, left = good()
 
     assert judged(history, [*left, Given("id-7", "t7", "z")]) == []
+
+
+def test_what_comes_within_its_ttl_or_never_again_is_as_it_may_be() -> None:
+    history, left = good()
+    history += [replace(each, queue=BRIEF) for each in (published(8, 3.0), received(8, 4.9, "x"))]
+
+    assert judged(history, left) == []
+
+
+def test_what_has_a_time_ahead_of_a_clock_that_was_set_back_is_not_too_old() -> None:
+    history, left = good()
+    history += [Event("clock", ns(at), ns(at), seconds=ahead) for at, ahead in ((2.7, 9), (2.8, 0))]
+    history += [replace(each, queue=BRIEF) for each in (published(8, 3.0), received(8, 5.2, "x"))]
+
+    assert judged(history, left) == []
 
 
 def test_what_a_purge_may_have_removed_is_not_lost() -> None:
@@ -130,6 +148,11 @@ PLANTS: dict[str, dict[str, Plant]] = {
     "early": {
         "before its delay was over": lambda history, left: history.append(received(6, 1.9, "x")),
     },
+    "too old": {
+        "when it was asked for": lambda history, left: history.extend(
+            replace(each, queue=BRIEF) for each in (published(8, 3.0), received(8, 5.2, "x"))
+        ),
+    },
     "reordered": {
         "the later one first": lambda history, left: history.append(received(5, 2.0, "x")),
         "in one answer": lambda history, left: history.append(
@@ -154,6 +177,13 @@ PLANTS: dict[str, dict[str, Plant]] = {
             [batch(range(20, 23), 3.0, None), received(200, 3.1, "x", token="t20")]
         ),
         "one of three at the end": parted_at_the_end,
+        "one of two queues": lambda history, left: history.extend(
+            [
+                batch([20], 3.0, None),
+                replace(batch([21], 3.0, None), queue=DYING),
+                received(200, 3.1, "x", token="t20"),
+            ]
+        ),
     },
     "defect": {
         "a receive": lambda history, left: history.append(

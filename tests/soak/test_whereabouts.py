@@ -9,6 +9,7 @@ import pytest
 from tests.soak.good import (
     DEAD,
     DYING,
+    ENDED,
     ORDERS,
     History,
     guarded,
@@ -45,6 +46,7 @@ def received_at(*times: float) -> History:
 ASTRAY: dict[str, History] = {
     "in another queue": [given_from(ORDERS, 1.0)],
     "in the dead letters of another queue": [given_from("orders.dead", 1.0)],
+    "dead too early where the settings say": [*received_at(1.0, 2.0), given_from(ENDED, 3.0)],
     "dead too early": [*received_at(1.0, 2.0), given_from(DEAD, 3.0)],
     "dead though its burial was refused": [
         *received_at(1.0), buried(1.1, 412), given_from(DEAD, 3.0)
@@ -75,6 +77,10 @@ ASTRAY: dict[str, History] = {
 IN_PLACE: dict[str, History] = {
     "alive": received_at(1.0, 2.0),
     "received too often": [*received_at(1.0, 2.0, 3.0), given_from(DEAD, 4.0)],
+    "in one of its queues of dead letters after the other": [
+        *received_at(1.0, 2.0, 3.0), given_from(ENDED, 4.0), redriven(5.0),
+        *received_at(6.0, 7.0, 8.0), given_from(DEAD, 9.0),
+    ],
     "perhaps received too often": [
         *received_at(1.0), unsure(2.0, None), unsure(3.0, 204), given_from(DEAD, 4.0)
     ],

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from mq.names import DEAD_SUFFIX
+from mq.spool.queue.queue_settings import NO_DEAD_LETTERS, DeadLetterRule
 from tests.soak.evidence import Evidence
 from tests.soak.history import Event
 from tests.soak.order import may_be_late
 from tests.soak.story import Story
 
 
-def astray(evidence: Evidence, max_receives: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+def astray(
+    evidence: Evidence, dead_letters: Mapping[str, DeadLetterRule]
+) -> Iterator[tuple[str, str]]:
     """Yield the ids of messages that came out of a queue in which they cannot have been, and why.
-    What was received `max_receives` times from a queue becomes a dead letter."""
+    `dead_letters` says when what is received from a queue becomes a dead letter, and where."""
     unsure = {
         queue: [
             each
             for each in evidence.receives
             if each.queue == queue and (each.is_uncertain or may_be_late(each, evidence.steps))
         ]
-        for queue in max_receives
+        for queue in dead_letters
     }
     for message_id, story in evidence.stories.items():
         before: list[Event] = []
@@ -29,14 +31,15 @@ def astray(evidence: Evidence, max_receives: Mapping[str, int]) -> Iterator[tupl
             if home is None:
                 continue  # It is a phantom, or torn.
             where = f"given out at {event.ended} from {event.queue}"
+            rule = dead_letters.get(home, NO_DEAD_LETTERS)
             if event.queue == home:
-                most = max_receives.get(home, len(before) + 1)
+                most = rule.max_receives or len(before) + 1
                 is_lost = bool(before) and not (
                     _may_be_back(event, before[-1], evidence.redrives)
                     and _may_be_alive(story, event, before[-most:], evidence.redrives, most)
                 )
-            elif event.queue == home + DEAD_SUFFIX and home in max_receives:
-                least = max_receives[home]
+            elif event.queue in rule.queues:
+                least = rule.max_receives
                 is_lost = not _may_have_died(story, event, before, unsure[home], least)
             else:
                 is_lost = True
