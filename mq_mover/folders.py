@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from mq.config import MoverConfig
 from mq.errors import ExitCode, StartRefused
 from mq.lifecycle import MoveRefused
 from mq.spool.moves import Moves, OpenFolder
-from mq.spool.root import folder_of_root
+from mq.spool.root import folder_of_root, refuse_foreign_owner
 
 
 def refuse_no_move(config: MoverConfig, source: OpenFolder, destination: OpenFolder) -> None:
@@ -43,8 +44,9 @@ def refuse_move_of_others(
 
 
 def refuse_other_root(config: MoverConfig) -> None:
-    """Refuse to take the messages of a root out of it. What lies outside may be moved in. Raises
-    StartRefused."""
+    """Refuse to take the messages of a root out of it. What lies outside may be moved in. Refuse
+    the root of another user too, who could not enter a folder for dead letters that this process
+    makes. Raises StartRefused."""
     source, destination = config.source, config.destination
     if folder_of_root(source) is None:
         return
@@ -55,3 +57,4 @@ def refuse_other_root(config: MoverConfig) -> None:
             f"{source} and {destination} are not of one root: messages would leave {root}; "
             f"give {root}/delay and {root}/queues",
         )
+    refuse_foreign_owner(Path(root), Path(root))

@@ -1,8 +1,9 @@
 """A mover whose two folders are of different roots would take messages to a root where they were
-never sent."""
+never sent, and one of another user would make folders there."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from mq.disk.files import Files
 from mq.errors import ExitCode, StartRefused
 from mq.spool.root import open_root
 from mq_mover.mover import Mover
+from tests.support.users import NOBODY, needs_root
 
 
 @pytest.fixture
@@ -63,3 +65,16 @@ def test_what_lies_outside_may_be_moved_into_a_root(
     (tmp_path / "copy").mkdir()
 
     Mover(MoverConfig(tmp_path / "copy", shop / "queues"), Files()).close()
+
+
+@needs_root
+def test_the_root_of_another_user_is_refused_to_the_user_root(roots: tuple[Path, Path]) -> None:
+    """A mover of the user root would make the folder for dead letters, which the owner could not
+    enter."""
+    shop, _ = roots
+    os.chown(shop, NOBODY, NOBODY)
+
+    with pytest.raises(StartRefused, match="run it as that user") as refused:
+        Mover(MoverConfig(shop / "delay", shop / "queues"), Files())
+
+    assert refused.value.exit_code is ExitCode.OWNER
