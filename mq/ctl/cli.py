@@ -216,6 +216,8 @@ def fsck(context: click.Context, repair: bool) -> None:
     from mq.fsck.check import mend, report
 
     if check_and_print(root, mend if repair else report, flags):
+        if not repair and not flags.as_json:
+            click.echo("mqctl: fsck --repair mends what it can, and unlinks nothing", err=True)
         context.exit(ExitCode.FINDINGS)
 
 
