@@ -56,7 +56,8 @@ def mq(
 ) -> None:
     """A durable message queue over plain HTTP.
 
-    A queue is a folder, a message is a file. A flag overrides its environment variable.
+    A queue is a folder, a message is a file. `mq --standalone --root=/srv/mq` runs all that a queue
+    needs. A flag overrides its environment variable.
     """
     from mq.daemon.server import serve
     from mq.daemon.standalone import Supervision
