@@ -36,7 +36,7 @@ EXCHANGE_TYPES = frozenset({"direct", "topic"})
 
 class MqChannel(virtual.Channel):
     """One consumer or producer. Threads of its own receive, renew and settle the messages that it
-    consumes; its methods wait for the server only to declare, count, purge and publish.
+    consumes; its methods wait for the server only to declare, get, count, purge and publish.
 
     It knows the exchanges and bindings that this connection has declared; the server keeps none of
     them. A process that was forked must not use its parent's channel; closing it there does
@@ -127,12 +127,14 @@ class MqChannel(virtual.Channel):
         return True
 
     def _size(self, queue: str) -> int:
+        self._keeper.wait_for_releases()
         return self._queue(queue).counts().ready
 
     def _purge(self, queue: str) -> int:
         """Purge ready messages, as AMQP has it: leased and delayed ones stay. Returns their
         number. Raises ChannelError if there is no such queue, which Celery counts as an empty
         one."""
+        self._keeper.wait_for_releases()
         try:
             return self._queue(queue).purge("ready")
         except QueueNotFound as error:
@@ -233,8 +235,9 @@ class MqChannel(virtual.Channel):
             on_payload(payload)
 
     def _get(self, queue: str, timeout: float | None = None) -> dict[str, Any]:
-        """Get a message for `basic_get`, which has no consumer and waits for nothing. Raises
-        Empty."""
+        """Get a message for `basic_get`, which has no consumer and does not wait for one to come.
+        Raises Empty."""
+        self._keeper.wait_for_releases()
         message = self._queue(queue).receive(visibility=self._options.visibility_seconds)
         if message is None:
             raise Empty

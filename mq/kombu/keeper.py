@@ -36,13 +36,16 @@ class _Verb(Enum):
 
 
 class _Order(NamedTuple):
+    """What to do with a message. If there is an `end`, it is set once that is done, or failed."""
+
     verb: _Verb
     message: Message | None
+    end: threading.Event | None = None
 
 
 class Keeper:
     """Settles messages in the order in which that was asked for, in one thread; another one renews
-    their leases until their turn comes. No method waits for the server.
+    their leases until their turn comes. Only `close` and `wait_for_releases` wait for the server.
 
     Messages to acknowledge go to the server together. A message that cannot be settled is logged,
     and comes again when its lease is over. Its room is free once the server has answered.
@@ -53,6 +56,8 @@ class Keeper:
         self._room = room
         self._leases = Renewer(session)
         self._orders: SimpleQueue[_Order] = SimpleQueue()
+        self._released = threading.Event()
+        self._released.set()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
@@ -64,7 +69,12 @@ class Keeper:
         self._tell(_Verb.ACKNOWLEDGE, message)
 
     def release(self, message: Message) -> None:
-        self._tell(_Verb.RELEASE, message)
+        self._released = end = threading.Event()
+        self._tell(_Verb.RELEASE, message, end)
+
+    def wait_for_releases(self) -> None:
+        """Wait up to 5 seconds for what was released before to be in its queue again."""
+        self._released.wait(WORKER_STOP_SECONDS)
 
     def bury(self, message: Message) -> None:
         """Make a message a dead letter of its queue, by one rename. In a queue of dead letters it
@@ -85,8 +95,8 @@ class Keeper:
                 )  # fmt: skip
         self._leases.close()
 
-    def _tell(self, verb: _Verb, message: Message) -> None:
-        self._orders.put(_Order(verb, message))
+    def _tell(self, verb: _Verb, message: Message, end: threading.Event | None = None) -> None:
+        self._orders.put(_Order(verb, message, end))
         with self._lock:
             if self._thread is None:
                 thread = threading.Thread(target=self._run, name="mq-keeper", daemon=True)
@@ -100,13 +110,15 @@ class Keeper:
             orders = self._next_orders()
             acknowledged = [each.message for each in orders if each.verb is _Verb.ACKNOWLEDGE]
             self._acknowledge([each for each in acknowledged if each is not None])
-            for verb, message in orders:
+            for verb, message, end in orders:
                 if message is None:
                     return
                 if verb is _Verb.RELEASE:
                     self._settle(message, Message.release, "given back")
                 elif verb is _Verb.BURY:
                     self._settle(message, self._bury, "made a dead letter")
+                if end is not None:
+                    end.set()
 
     def _next_orders(self) -> list[_Order]:
         """Wait for an order. Returns all there are."""

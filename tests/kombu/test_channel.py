@@ -157,6 +157,24 @@ def test_get_takes_one_message_or_none(connect: Connect, client: Client, queue: 
     wait_until(lambda: client.queue(queue).counts()[1:4] == (0, 0, 0))
 
 
+def test_what_was_requeued_is_there_for_the_next_get_count_and_purge(
+    connect: Connect, queue: str
+) -> None:
+    """Messages are released by another thread: each of these waits for it."""
+    channel = connect().channel()
+    bound = Queue(queue, channel=channel)
+    bound.declare()
+    publish(channel.connection.client, queue, "tea")
+
+    for _ in range(10):
+        bound.get().requeue()
+        bound.get().requeue()
+        assert channel.queue_declare(queue, passive=True).message_count == 1
+    bound.get().requeue()
+
+    assert bound.purge() == 1
+
+
 def test_an_eta_is_a_delay_on_the_server(connect: Connect, client: Client, queue: str) -> None:
     eta = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
 
