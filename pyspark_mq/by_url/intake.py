@@ -103,6 +103,8 @@ class Intake:
             self._bring(queue, allowance)
             if self._left is not None:
                 self._left[queue] = allowance.end_queue() or 0
+        # The next fetch begins with another queue: this one may always have more than one brings.
+        self._queues = self._queues[1:] + self._queues[:1]
         return allowance.messages
 
     def _bring(self, queue: QueueName, allowance: Allowance) -> None:

@@ -52,6 +52,18 @@ def test_what_is_fetched_is_in_the_staging_and_no_more_at_the_server(
     assert site.orders.counts()[1:4] == (0, 0, 0)
 
 
+def test_a_queue_with_more_than_a_fetch_brings_leaves_room_for_the_next_one(site: UrlSite) -> None:
+    returns = site.mq.queue("returns")
+    returns.create()
+    returns.publish("one")
+    site.publish(9)
+
+    with closing(Intake(site.prepare("in"), site.addresses(), ["orders", "returns"])) as intake:
+        assert [intake.fetch(3, None) for _ in range(2)] == [3, 3]
+
+    assert returns.counts().ready == 0
+
+
 def test_a_fetch_keeps_to_its_limits(site: UrlSite, start_intake: StartIntake) -> None:
     site.publish(10)
     intake = start_intake()
