@@ -103,6 +103,7 @@ MOVES = (
     Move("deliver", Folder.NEW, Folder.QUEUES, _SERVER | _MOVER | _FSCK),
     Move("deliver", Folder.NEW, Folder.DELAY, _SERVER | _FSCK),
     Move("receive", Folder.QUEUES, Folder.DELAY, _SERVER),
+    Move("take", Folder.DELAY, Folder.NEW, _SERVER),
     Move("fetch", None, Folder.DELAY, _STAGING),
     Move("redeliver, move, take over", Folder.DELAY, Folder.QUEUES, _SERVER | _MOVER | _STAGING),
     Move("move", Folder.QUEUES, Folder.QUEUES, _SERVER),

@@ -1,4 +1,4 @@
-"""Times as RFC 3339 in UTC."""
+"""Times as RFC 3339 in UTC, and durations in ns."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ from mq.config import SECOND_NS
 _YEAR_1, _YEAR_9999 = -62_135_596_800, 253_402_300_799
 """The first and the last second that four digits of a year can say; the times of files go
 beyond."""
+
+
+def in_ns(seconds: float | None) -> int | None:
+    """Return a duration in whole ns, and None for None."""
+    return None if seconds is None else int(seconds * SECOND_NS)
 
 
 def rfc3339(time_ns: int) -> str:

@@ -8,7 +8,7 @@
     a message           `message`: its lock, and what its file says; `finder` finds it by its id
     a queue             `queue`: made, deleted, looked into, emptied; its settings
     sets of messages    `sets`, which `rolling` brings to their places; `batch_names` in `new`;
-                        `removed_folders` in `remove`
+                        `handovers` take a message along; `removed_folders` in `remove`
     between places      `redelivery` and, after a crash, `sweep`; `leftovers` of one queue
     errors              `disk_errors`: whether one concerns a message, a queue, or all
 

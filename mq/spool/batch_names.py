@@ -10,12 +10,15 @@ from mq.names import QueueName, is_queue_name
 from mq.spool.sets import OPEN_SUFFIX
 
 _SEVERAL = "+"
-"""Stands for QUEUE in the name of a batch for several queues. No queue has that name."""
+_HANDOVER = "-"
+"""These stand for QUEUE in the name of a batch for several queues, and of a handover. No queue has
+such a name."""
 
 
 class BatchName(NamedTuple):
     """The set of one batch: `new/.QUEUE:UUID.open`, sealed as `new/.QUEUE:UUID`. If it is for
-    several queues it is `new/.+:UUID`, `queue` is None, and its members say which they are."""
+    several queues it is `new/.+:UUID`, and that of a handover (`mq.spool.handovers`) is
+    `new/.-:UUID`: `queue` is None then, and the members say which they are."""
 
     queue: QueueName | None
     sealed: str
@@ -23,6 +26,10 @@ class BatchName(NamedTuple):
     @property
     def open(self) -> str:
         return self.sealed + OPEN_SUFFIX
+
+    @property
+    def is_handover(self) -> bool:
+        return is_handover(self.sealed)
 
     @property
     def removed(self) -> str:
@@ -39,19 +46,28 @@ def new_batch_name(*queues: QueueName) -> BatchName:
     return BatchName(queue, f"{HIDDEN}{queue or _SEVERAL}:{uuid.uuid4()}")
 
 
+def new_handover_name() -> BatchName:
+    return BatchName(None, f"{HIDDEN}{_HANDOVER}:{uuid.uuid4()}")
+
+
 def parse_batch_name(name: str) -> BatchName | None:
     """Return the batch, open or sealed, that a hidden name in `new` belongs to, or None for another
     name."""
     queue, colon, _ = name.removeprefix(HIDDEN).partition(":")
     if not name.startswith(HIDDEN) or not colon:
         return None
-    if queue != _SEVERAL and not is_queue_name(queue):
-        return None
-    return BatchName(
-        None if queue == _SEVERAL else QueueName(queue), name.removesuffix(OPEN_SUFFIX)
-    )
+    sealed = name.removesuffix(OPEN_SUFFIX)
+    if queue in (_SEVERAL, _HANDOVER):
+        return BatchName(None, sealed)
+    return BatchName(QueueName(queue), sealed) if is_queue_name(queue) else None
 
 
 def is_for_several(name: str) -> bool:
-    """Whether this is the name of a batch for several queues, open or sealed."""
-    return name.startswith(f"{HIDDEN}{_SEVERAL}:")
+    """Whether this is the name of a batch that may have messages of several queues, open or
+    sealed."""
+    return name.startswith(f"{HIDDEN}{_SEVERAL}:") or is_handover(name)
+
+
+def is_handover(name: str) -> bool:
+    """Whether this is the name of a handover, open or sealed."""
+    return name.startswith(f"{HIDDEN}{_HANDOVER}:")

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from mq.disk.calls import ABSENT, run
-from mq.disk.files import Files
+from mq.disk.files import HIDDEN, Files
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, dead_letter_queue, file_name, queue_path
-from mq.spool.batch_names import parse_batch_name
+from mq.spool.batch_names import is_handover, parse_batch_name
 from mq.spool.disk_errors import NO_MESSAGE
 from mq.spool.message.burial import DEAD_ATTRIBUTE, burial_in
 from mq.spool.message.in_use import try_locks
@@ -33,7 +33,7 @@ class _Stage(NamedTuple):
 class Finder:
     """Looks for messages of one queue, among its dead letters too.
 
-    The sealed batches in `new` are listed when the finder is made. Its maker must hold the locks of
+    The batches in `new` are listed when the finder is made. Its maker must hold the locks of
     the ids that it will look for: from then on no message with these ids is published, so one that
     is not in `new` yet does not get there. All other places are looked at for each id.
     """
@@ -48,6 +48,7 @@ class Finder:
             f"{Folder.NEW}/{queue}:",
             *(f"{Folder.NEW}/{batch}/{queue}:" for batch in sealed_batches(spool, queue)),
             *(ready, delayed) * ON_ITS_WAY,
+            *(f"{Folder.NEW}/{batch}/{HIDDEN}{queue}:" for batch in handovers(spool)),
         ]
         self._dead_letters = list(dead_letters)
         # The last places are those of a claim that was given back and of a dead letter that got
@@ -198,12 +199,22 @@ def _claimed(root: str, groups: Iterable[str], flat: str) -> Iterator[str]:
 
 
 def sealed_batches(spool: Spool, queue: QueueName) -> list[str]:
-    """Return the sealed batches of a queue. Usually there are none, and the number of links of
-    `new` says so on file systems that count folders there. That of a network file system may not
-    count them, or be from before another host made one."""
+    """Return the sealed batches of a queue."""
+    return [name for name in _batches(spool) if _is_sealed_batch(name, queue)]
+
+
+def handovers(spool: Spool) -> list[str]:
+    """Return the handovers, open or sealed, which may have taken messages of any queue."""
+    return [name for name in _batches(spool) if is_handover(name)]
+
+
+def _batches(spool: Spool) -> list[str]:
+    """Return the names in `new`, or none if there are no batches. Usually there are none, and the
+    number of links of `new` says so on file systems that count folders there. That of a network
+    file system may not count them, or be from before another host made one."""
     if not spool.files.is_of_network and os.fstat(spool.fd(Folder.NEW)).st_nlink == 2:
         return []
-    return [name for name in spool.names(Folder.NEW) if _is_sealed_batch(name, queue)]
+    return spool.names(Folder.NEW)
 
 
 def _is_sealed_batch(name: str, queue: QueueName) -> bool:

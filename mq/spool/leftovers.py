@@ -12,6 +12,7 @@ from mq.disk.files import HIDDEN
 from mq.lifecycle import Folder
 from mq.names import QueueName
 from mq.spool.batch_names import is_for_several
+from mq.spool.handovers import taken_in
 from mq.spool.message.held import Held, Lost, hold
 from mq.spool.sets import OPEN_SUFFIX, hold_set, members_of_queue
 from mq.spool.spool import Spool
@@ -59,9 +60,9 @@ class Leftovers:
         return self._sweeper.uncopied
 
     def _is_of_queue(self, name: str) -> bool:
-        """Whether this is the name of a message or a sealed batch of the queue in `new`, or of one
-        for several queues that has messages of this one."""
-        if name.endswith(OPEN_SUFFIX):
+        """Whether this is the name of a message or a published batch of the queue in `new`, or of
+        one for several queues that has messages of this one."""
+        if name.endswith(OPEN_SUFFIX) and not taken_in(self._spool, name):
             return False
         if is_for_several(name):
             return bool(members_of_queue(self._spool, Folder.NEW, name, self._queue))

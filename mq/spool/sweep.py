@@ -23,13 +23,13 @@ from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, parse_file_name, queue_path
 from mq.spool.batch_names import BatchName, parse_batch_name
 from mq.spool.disk_errors import FAULTS_OF_ONE_MESSAGE
+from mq.spool.handovers import give_up
 from mq.spool.message.fresh_copy import FreshCopy, copy_message
 from mq.spool.message.held import Held, Lost, fails_its_seal, hold, set_aside
 from mq.spool.message.seal import is_stamped_ahead
 from mq.spool.message.second_names import finish_move
 from mq.spool.queue.purged import close_abandoned
 from mq.spool.queue.queues import DELETING_SUFFIX, finish_deletion, unfinished_deletions
-from mq.spool.removed_folders import leave_to_reaper
 from mq.spool.rolling import by_stamp, roll_forward
 from mq.spool.sets import hold_set, members
 from mq.spool.spark.transactions import sweep_transactions
@@ -226,7 +226,7 @@ class Sweeper:
                 copy.close()
 
     def finish_batch(self, name: str, batch: BatchName) -> Swept:
-        """Roll a sealed batch forward, or give up an open one, of which no client was told."""
+        """Roll a published batch forward, or give up one of which no client was told."""
         try:
             fd = hold_set(self._spool, Folder.NEW, name)
             if isinstance(fd, Lost):
@@ -234,10 +234,8 @@ class Sweeper:
                     self._leave(name, "not the folder of a batch")
                 return _NOTHING
             try:
-                if name == batch.open:
-                    given_up = leave_to_reaper(self._spool, Folder.NEW, name, batch.removed)
-                    return Swept(sets=int(given_up))
-                return self._roll_forward(name)
+                sealed = give_up(self._spool, batch) if name == batch.open else name
+                return Swept(sets=1) if sealed is None else self._roll_forward(sealed)
             finally:
                 self._spool.files.close(fd)
         except OSError as error:

@@ -39,7 +39,9 @@ from mq.store.receiving.received_message import Received
 from mq.store.receiving.receives import LongPoll, Receives
 from mq.store.removing.joint_removals import JointRemovals
 from mq.store.removing.remove_many import removal, remove_many
+from mq.store.removing.remove_under_lease import Removed
 from mq.store.shared_state import Workspace
+from mq.times import in_ns
 
 T = TypeVar("T")
 
@@ -134,10 +136,12 @@ class Store:
         place = spool.files, spool.fd(Folder.NEW), spool.file_mode
         return bodies.Upload(*place, self._workers, self._work.floor)
 
-    async def publish(self, queue: QueueName, draft: Draft, also: Queues = ()) -> Published:
-        """Publish, and close the draft's file; or, from memory, to the queues in `also` too, all or
-        none. Raises QueueNotFound, StoreUnavailable, IdTaken."""
-        return await self._publisher.publish(queue, draft, also)
+    async def publish(
+        self, queue: QueueName, draft: Draft, also: Queues = (), removes: Removed = None
+    ) -> Published:
+        """Publish to all of these queues and remove `removes`, or do nothing. Closes the draft's
+        file. Raises QueueNotFound, StoreUnavailable, IdTaken, MessageNotFound, LeaseMismatch."""
+        return await self._publisher.publish(queue, draft, also, removes)
 
     def submit_publish(self, queue: QueueName, draft: Draft, done: Done, also: Queues = ()) -> None:
         """Publish a small body under an id of the server, for a caller that does not wait. `done`
@@ -145,10 +149,10 @@ class Store:
         self._publisher.submit(queue, draft, done, also)
 
     async def publish_batch(
-        self, queue: QueueName, entries: Sequence[Entry], also: Sequence[QueueName] = ()
+        self, queue: QueueName, entries: Sequence[Entry], also: Queues = (), removes: Removed = None
     ) -> list[Published]:
-        """Publish a batch, all or nothing, to all of these queues. Raises as `publish` does."""
-        return await self._publisher.publish_batch(queue, entries, also)
+        """Publish a batch as `publish` does a message. Raises as that does."""
+        return await self._publisher.publish_batch(queue, entries, also, removes)
 
     async def receive(
         self, queue: QueueName, visibility_seconds: float | None, wait_seconds: float = 0.0
@@ -177,7 +181,7 @@ class Store:
     ) -> list[Received]:
         """Receive as `receive` does, from the first of `queue` and `then` that has any, as `by`
         chooses: up to `limit` messages and MAX_BODIES_BYTES of bodies, or what `share` holds."""
-        ask = Ask(_ns(visibility_seconds), limit, share=share)
+        ask = Ask(in_ns(visibility_seconds), limit, share=share)
         return await self._receives.receive((queue, *then), ask, wait, by)
 
     async def take(
@@ -189,7 +193,7 @@ class Store:
     ) -> Received:
         """Take that message, or prolong its lease under a guard; see `mq.store.by_id`. Raises
         QueueNotFound, MessageNotFound, LeaseMismatch, StoreUnavailable."""
-        taking = by_id.take(self._work, queue, message_id, _ns(visibility_seconds), guard)
+        taking = by_id.take(self._work, queue, message_id, in_ns(visibility_seconds), guard)
         return await self._receives.take(taking)
 
     async def release_by_id(
@@ -294,7 +298,3 @@ class Store:
         self, call: Callable[..., T], *arguments: object, abandoned: bodies.Abandoned[T] = None
     ) -> T:
         return await bodies.in_worker(self._workers, call, *arguments, abandoned=abandoned)
-
-
-def _ns(seconds: float | None) -> int | None:
-    return None if seconds is None else int(seconds * SECOND_NS)

@@ -16,6 +16,7 @@ from mq.errors import InvalidRequest
 from mq.lines.ndjson import is_content_type
 from mq.names import MessageId, QueueName, parse_message_id, parse_queue_name
 from mq.store.by_id import Guard
+from mq.store.removing.remove_under_lease import Removed
 
 _MOST_PARAMETERS = 32
 
@@ -186,6 +187,26 @@ def read_leases(request: Head) -> frozenset[int] | None:
         f"header If-Match {text!r}: give the ETag as it came, quotes included; "
         "separate several by commas"
     )
+
+
+def read_removes(request: Head, target: Target, name: str) -> Removed:
+    """Return the message `QUEUE/ID` that a parameter names and the leases in If-Match, or None if
+    it is not given. Raises InvalidRequest, InvalidName, Forbidden."""
+    text = target.parameters.get(name)
+    if text is None:
+        return None
+    queue, slash, message_id = text.partition("/")
+    if not slash:
+        raise InvalidRequest(f"parameter {name}={text!r}: give the message as QUEUE/ID")
+    asked = parse_queue_name(queue), parse_message_id(message_id)
+    target.require_allowed(asked[0])
+    leases = read_leases(request)
+    if leases is None:
+        raise InvalidRequest(
+            f"parameter {name!r} needs the header If-Match: give the ETag that the message was "
+            "received with"
+        )
+    return *asked, leases
 
 
 def read_own_id(request: Head) -> MessageId | None:

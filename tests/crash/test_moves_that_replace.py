@@ -10,7 +10,7 @@ import pytest
 import pyspark_mq
 import vsqs
 from mq import client, ctl, fsck, kombu, web
-from mq.spool import abilities, network_files, root, root_format, sweep
+from mq.spool import abilities, handovers, network_files, root, root_format, sweep
 from mq.spool.message import fresh_copy
 from mq.spool.queue import fresh_folder, prepared, purged, purging, queues, settings_file
 from mq.spool.spark import (
@@ -50,6 +50,7 @@ CANNOT_REPLACE = {
     name_of(prepared.PreparedQueue.close): "the name is that of a new UUID",
     name_of(queues._put_away_members): "hands on to `move_aside`, as `remove` does",
     name_of(queues.begin_deletion): A_FOLDER,
+    name_of(handovers.give_up): A_FOLDER,
     name_of(queues.finish_deletion): "the name is that of a new UUID",
     name_of(fresh_copy.FreshCopy.write): "the name has 64 random bits",
     name_of(fresh_copy.FreshCopy.take_place): "exchanges two names: both files keep one",
@@ -74,7 +75,6 @@ NOT_RUN_HERE = {
     name_of(marker_files): "Spark's queries: tests/spark",
     name_of(root_format.write_format): "what another server wrote meanwhile is the same",
     name_of(sweep.Sweeper._set_aside_if_damaged): "hands on to `move_aside`, as `remove` does",
-    name_of(sweep.Sweeper.finish_batch): A_FOLDER,
     name_of(batch): A_FOLDER,
     name_of(filling): A_FOLDER,
     name_of(purged): A_FOLDER,

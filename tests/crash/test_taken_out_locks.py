@@ -26,7 +26,16 @@ from mq.spool.queue import fresh_folder, prepared, purged, purging, queues, sett
 from mq.spool.spark import claiming, claims, jobs, staging, transactions
 from mq.store import answer_memory, by_id, probe, reservations, visibility
 from mq.store.moving import move
-from mq.store.publishing import batch, delivering, filling, own_id, publish, publish_each, twins
+from mq.store.publishing import (
+    batch,
+    delivering,
+    filling,
+    handing_over,
+    own_id,
+    publish,
+    publish_each,
+    twins,
+)
 from mq.store.queue import expiry
 from mq.store.receiving import lease, lease_each, put_back, receive, taking
 from mq.store.removing import remove, remove_many, remove_under_lease
@@ -70,6 +79,7 @@ NEEDED = {
     at(filling.Batch._make, "lock"): "sweep while publishing a batch",
     at(filling.Batch.write, "lock_byte"): "publish an own id in a batch",
     at(batch._hold_with_space, "lock_shared"): "seal for several queues while deleting one",
+    at(handing_over.take_message, "lock"): "hand over late",
     at(by_id.hold_by_id, "lock"): "prolong late",
     at(move.try_move, "lock"): "move while receiving",
     at(own_id._publish, "lock_byte"): "publish an own id twice",

@@ -15,7 +15,7 @@ from mq.spool.message import fresh_copy
 from mq.spool.spark import claiming, claims, letting_go, staging, transactions
 from mq.store import bodies, by_id, probe, visibility
 from mq.store.moving import move, move_many
-from mq.store.publishing import own_id, parts, publish, publish_each
+from mq.store.publishing import batch, own_id, parts, publish, publish_each
 from mq.store.queue import purge, queues, settings
 from mq.store.receiving import lease, receive
 from mq.store.removing import remove, remove_many
@@ -44,6 +44,7 @@ ADOPTED = "what is in its queue is durable, but where a sweep has to deliver it 
 REDUNDANT: dict[str, tuple[str, tuple[str, ...]]] = {
     at(by_id._take, "a queue's folder"): (SOURCE, (at(by_id._take, "delay"),)),
     at(move_many._move_one, "delay"): (SOURCE, (at(move_many._move_one, "a queue's folder"),)),
+    at(batch.seal_batch, "delay"): (SOURCE, (at(batch.seal_batch, "new"),)),
     at(own_id._adopt, "a file"): (ADOPTED, ()),
     at(own_id._adopt, "a queue's folder"): (
         "no row moves a message whose id is published again: test_power_cut_states.py does",

@@ -8,17 +8,27 @@ import pytest
 
 from mq import lifecycle
 from mq.config import MoverConfig, ReaperConfig
+from mq.ctl.ways.by_root import RootAccess
 from mq.disk.files import Files
 from mq.errors import ExitCode, StartRefused
-from mq.lifecycle import MOVES, Folder, Move, MoveRefused
+from mq.lifecycle import MOVES, Actor, Folder, Move, MoveRefused
 from mq.spool.root import folder_of_root, open_root
+from mq.store.publishing.copies import publish_one
 from mq_mover.mover import Mover
 from mq_reaper.reaper import Reaper
 from tests.support import arrows as arrow_cases
-from tests.support.arrows import Arrow
+from tests.support.arrows import ONE, ORDERS, Arrow, leased, server
 from tests.support.staging_arrows import STAGING_CASES
+from tests.support.stores import draft_of
 
-CASES = arrow_cases.CASES | STAGING_CASES
+
+def hand_over(access: RootAccess) -> None:
+    work, removes = access._runner.work, (ORDERS, ONE, frozenset({1}))
+    access._runner.run(publish_one(work, ORDERS, draft_of(b"body"), (), removes))
+
+
+TAKE: Arrow = (Actor.SERVER, Folder.DELAY, Folder.NEW)
+CASES = arrow_cases.CASES | STAGING_CASES | {TAKE: (leased, server(hand_over))}
 
 
 @pytest.fixture

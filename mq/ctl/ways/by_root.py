@@ -43,7 +43,7 @@ from mq.store.queue.settings import change_settings, settings_of
 from mq.store.receiving.receive import receive
 from mq.store.removing.remove import remove
 from mq.store.removing.remove_under_lease import remove_leased
-from mq.times import rfc3339
+from mq.times import in_ns, rfc3339
 from mq.web.endpoints.batch_lines import draft_of, parse_batch
 
 _DEFAULTS = ServerConfig()
@@ -174,7 +174,7 @@ class RootAccess:
     def _receive_now(
         self, queues: Sequence[QueueName], visibility_seconds: float | None
     ) -> ShownMessage | None:
-        visibility_ns = _ns(visibility_seconds)
+        visibility_ns = in_ns(visibility_seconds)
         for queue in queues:
             taken = self._runner.run(receive(self._runner.work, queue, visibility_ns))
             if taken is not None:
@@ -256,10 +256,6 @@ class RootAccess:
         self._files.write(fd, trailer)
         self._files.sync(fd)
         return length, crc32
-
-
-def _ns(seconds: float | None) -> int | None:
-    return None if seconds is None else int(seconds * SECOND_NS)
 
 
 def _is_unused(root: Path) -> bool:

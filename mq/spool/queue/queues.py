@@ -27,6 +27,7 @@ from mq.errors import InvalidName
 from mq.lifecycle import Folder
 from mq.names import QueueName, parse_queue_name
 from mq.spool.batch_names import is_for_several
+from mq.spool.handovers import taken_in
 from mq.spool.moves import OpenFolder
 from mq.spool.queue.purged import PURGED_SUFFIX
 from mq.spool.removed_folders import leave_to_reaper
@@ -143,7 +144,7 @@ def _put_away(spool: Spool, queue: QueueName, deleting_fd: int, folder: Folder, 
             spool.move_aside(folder, name, Folder.REMOVE, name)
         elif name.startswith(f"{HIDDEN}{queue}:"):
             leave_to_reaper(spool, folder, name, queue)
-        elif folder is Folder.NEW and is_for_several(name) and not name.endswith(OPEN_SUFFIX):
+        elif folder is Folder.NEW and is_for_several(name):
             _put_away_members(spool, queue, name)
     elif name == queue + PURGED_SUFFIX:
         # No id among the purged messages is found again.
@@ -153,11 +154,18 @@ def _put_away(spool: Spool, queue: QueueName, deleting_fd: int, folder: Folder, 
 
 
 def _put_away_members(spool: Spool, queue: QueueName, batch: str) -> None:
-    """Put away the messages of the queue in a sealed batch for several queues. An open one stays:
-    nothing of it is published before its publisher has seen that each of its queues is there."""
+    """Put away the messages of the queue in a published batch for several queues, and what it has
+    taken of the queue. Another batch stays: nothing of it is published before its publisher has
+    seen that each of its queues is there."""
+    taken = taken_in(spool, batch)
+    if batch.endswith(OPEN_SUFFIX) and not taken:
+        return
     found = members_of_queue(spool, Folder.NEW, batch, queue)
     for name in found:
         spool.move_aside(Folder.NEW, f"{batch}/{name}", Folder.REMOVE, name)
+    for name in taken:
+        if name.startswith(f"{queue}:"):
+            spool.move_aside(Folder.NEW, f"{batch}/{HIDDEN}{name}", Folder.REMOVE, name)
     if found:
         remove_empty_set(spool, Folder.NEW, batch)
 

@@ -23,13 +23,15 @@ from mq.spool.rolling import Rolled
 from mq.spool.sets import seal_set
 from mq.store.holding import hold_all
 from mq.store.indexing import MAX_LISTINGS, being_made_again, find_space
-from mq.store.patience import with_own_id
+from mq.store.patience import Patience, with_message, with_own_id
 from mq.store.publishing.filling import Batch, vanished
+from mq.store.publishing.handing_over import end_removal, refuse_own_id, take_message
 from mq.store.publishing.own_id import Ids, check_publish_under
 from mq.store.publishing.parts import BatchPart, Placed
 from mq.store.publishing.publish import Entry, Published, try_to_hold
 from mq.store.publishing.readers import Queues, Ways, explain_copy, find_ways
 from mq.store.publishing.twins import is_older_than, publish_after_birth
+from mq.store.removing.remove_under_lease import Removed
 from mq.store.shared_state import Workspace
 
 _SHORT_BYTES = MIB
@@ -37,15 +39,20 @@ _SHORT_BYTES = MIB
 
 
 def publish_batch(
-    work: Workspace, queue: QueueName, entries: Sequence[Entry], also: Sequence[QueueName] = ()
+    work: Workspace,
+    queue: QueueName,
+    entries: Sequence[Entry],
+    also: Sequence[QueueName] = (),
+    removes: Removed = None,
 ) -> Operation[list[Published]]:
     """Publish all of a batch or nothing, in that order: each message to its queue, and under the
-    same id to those in `also` and in the settings of all of these. On return it survives a power
-    cut. Returns each message as it is in its queue; only one that all of them had is a duplicate.
+    same id to those in `also` and in the settings of all of these; and remove the message
+    `removes`, or do neither. On return that survives a power cut. Returns each message as it is in
+    its queue; only one that all of them had is a duplicate.
 
     Waits OWN_ID_WAIT_SECONDS for another publisher of one of the ids. Raises QueueNotFound,
     StoreUnavailable, PropertiesUnsupported, and IdTaken, which names the line; InvalidRequest for
-    too many queues.
+    too many queues; MessageNotFound and LeaseMismatch for `removes`.
     """
     named = {each.queue for each in entries}
     if None not in named:  # No message asks for it, and a client that sends `Expect` may have.
@@ -55,8 +62,8 @@ def publish_batch(
         try:
             if len(ways) == 1:
                 [same] = ways.values()
-                return (yield from _publish_alike(work, same, entries))
-            return (yield from _publish_apart(work, ways, entries))
+                return (yield from _publish_alike(work, same, entries, removes))
+            return (yield from _publish_apart(work, ways, entries, removes))
         except QueueNotFound:  # Nothing is published, and a queue of the settings may be gone.
             known, ways = ways, find_ways(work, named, (queue, *also))
             if ways == known:
@@ -66,7 +73,7 @@ def publish_batch(
 
 
 def _publish_alike(
-    work: Workspace, queues: Queues, entries: Sequence[Entry]
+    work: Workspace, queues: Queues, entries: Sequence[Entry], removes: Removed
 ) -> Operation[list[Published]]:
     """Publish each message to the same queues, as in most batches."""
     ids = [each.draft.message_id for each in entries]
@@ -76,14 +83,14 @@ def _publish_alike(
         queue: [(each, at.of_copy(number)) for each, at in zip(entries, positions, strict=True)]
         for number, queue in enumerate(queues)
     }
-    first, *copies = yield from publish_placed(work, placed)
+    first, *copies = yield from publish_placed(work, placed, removes)
     for some in copies:
         first = [*map(_as_one, first, some)]
     return first
 
 
 def _publish_apart(
-    work: Workspace, ways: Ways, entries: Sequence[Entry]
+    work: Workspace, ways: Ways, entries: Sequence[Entry], removes: Removed
 ) -> Operation[list[Published]]:
     """Publish each message to its own queues."""
     copies: dict[QueueName, list[tuple[int, int]]] = {}
@@ -99,7 +106,7 @@ def _publish_apart(
         queue: [(entries[at], positions[at].of_copy(number)) for at, number in some]
         for queue, some in copies.items()
     }
-    published = yield from publish_placed(work, placed)
+    published = yield from publish_placed(work, placed, removes)
     found = {
         pair: outcome
         for some, outcomes in zip(copies.values(), published, strict=True)
@@ -127,11 +134,11 @@ def check_queues(work: Workspace, ids: Mapping[QueueName, Ids]) -> Operation[Non
 
 
 def publish_placed(
-    work: Workspace, placed: Mapping[QueueName, Placed]
+    work: Workspace, placed: Mapping[QueueName, Placed], removes: Removed = None
 ) -> Operation[list[list[Published]]]:
     """Publish messages for several queues, all or none, and return what became of those of each
     queue, in its order. Raises what `publish_batch` raises."""
-    batch = yield from _fill(work, placed)
+    batch = yield from _fill(work, placed, removes)
     try:
         if batch.added:
             yield from seal_batch(work, batch)
@@ -139,16 +146,21 @@ def publish_placed(
                 yield from _deliver(work, batch)
             finally:
                 _end_delivery(work, batch)
+        else:
+            yield from end_removal(work, removes)
         return [part.published for part in batch.parts]
     finally:
         batch.close()
 
 
-def _fill(work: Workspace, placed: Mapping[QueueName, Placed]) -> Operation[Batch]:
+def _fill(
+    work: Workspace, placed: Mapping[QueueName, Placed], removes: Removed
+) -> Operation[Batch]:
     """Return a batch that is whole and durable, but not sealed yet."""
     patience = with_own_id(None)
     while True:
-        batch = Batch(work, [BatchPart(work, *each) for each in placed.items()])
+        batch = Batch(work, [BatchPart(work, *each) for each in placed.items()], removes)
+        refuse_own_id(batch)
         is_filled = False
         try:
             if is_short(batch):
@@ -222,31 +234,49 @@ def seal_batch(work: Workspace, batch: Batch) -> Operation[None]:
     """Publish a filled batch. On return all of it survives a power cut, and its new messages count
     as undelivered, for the caller to end.
 
-    A failed sync opens the set again, so that closing gives it up. Raises QueueNotFound,
-    StoreUnavailable.
+    A failed sync opens the set again, so that closing gives it up; but not one that has taken a
+    message: a sweep rolls that forward. Raises QueueNotFound, StoreUnavailable, MessageNotFound,
+    LeaseMismatch.
     """
-    yield from _hold_with_space(work, batch)
-    for part in batch.parts:
-        if part.own_ids and is_older_than(work, part.queue, part.placed[0][1].published_ns):
-            raise being_made_again(part.queue)
-    name = batch.name
-    try:
-        seal_set(work.spool, Folder.NEW, name.open, name.sealed)
-    except FileNotFoundError:
-        raise vanished(work.spool, batch.queues) from None
+    patience: Patience | None = None
+    while not (yield from _seal(work, batch)):
+        assert batch.removes is not None
+        patience = patience or with_message(batch.removes[1])
+        yield patience.pause()
     batch.is_sealed = True
     for part in batch.parts:
         work.undelivered[part.queue] += part.added
+    took_from = () if batch.removes is None else (Folder.DELAY,)
+    # Without one log, what was taken has a name in the set's folder that is not synced with `new`.
+    is_more = bool(took_from) and not work.spool.has_one_log
     try:
-        yield Unsynced((), (Folder.NEW,))
+        yield Unsynced(batch.took_into, (Folder.NEW,), is_more, implied=took_from)
     except BaseException as error:
         _end_delivery(work, batch)
-        if isinstance(error, StoreUnavailable):
-            work.spool.rename_within(Folder.NEW, name.sealed, name.open)
+        if isinstance(error, StoreUnavailable) and batch.removes is None:
+            work.spool.rename_within(Folder.NEW, batch.name.sealed, batch.name.open)
             batch.is_sealed = False
         raise
     for part in batch.parts:
         work.counts.of(part.queue).published += part.added
+    if batch.removes is not None:
+        work.counts.of(batch.removes[0]).removed += 1
+
+
+def _seal(work: Workspace, batch: Batch) -> Operation[bool]:
+    """Seal a batch, once it has taken the message that it removes. Returns False, with nothing
+    done, if another process holds that message's lock. Raises what `seal_batch` raises."""
+    yield from _hold_with_space(work, batch)
+    for part in batch.parts:
+        if part.own_ids and is_older_than(work, part.queue, part.placed[0][1].published_ns):
+            raise being_made_again(part.queue)
+    if batch.removes is not None and not (yield from take_message(work, batch, batch.removes)):
+        return False
+    try:
+        seal_set(work.spool, Folder.NEW, batch.name.open, batch.name.sealed)
+    except FileNotFoundError:
+        raise vanished(work.spool, batch.queues) from None
+    return True
 
 
 def _hold_with_space(work: Workspace, batch: Batch) -> Operation[None]:

@@ -13,6 +13,7 @@ from mq.store.publishing.batch import publish_batch
 from mq.store.publishing.own_id import publish_own
 from mq.store.publishing.publish import Draft, Entry, Published, publish
 from mq.store.publishing.readers import Queues
+from mq.store.removing.remove_under_lease import Removed
 from mq.store.shared_state import Workspace
 
 
@@ -41,12 +42,18 @@ def publish_copies(
 
 
 def publish_one(
-    work: Workspace, queue: QueueName, draft: Draft, also: Queues = ()
+    work: Workspace,
+    queue: QueueName,
+    draft: Draft,
+    also: Queues = (),
+    removes: Removed = None,
 ) -> Operation[Published]:
-    """Publish a message to the queue, to those in `also` and to those in their settings, all or
-    none. Raises what `publish`, `publish_own` and `publish_batch` raise."""
-    if also or work.settings.of(queue).also:
-        [published] = yield from publish_batch(work, queue, [Entry(None, draft)], also)
+    """Publish a message to the queue, to those in `also` and to those in their settings, and remove
+    `removes`: all of that or nothing. Raises what `publish`, `publish_own` and `publish_batch`
+    raise."""
+    if also or removes is not None or work.settings.of(queue).also:
+        entries = [Entry(None, draft)]
+        [published] = yield from publish_batch(work, queue, entries, also, removes)
         return published
     operation = publish if draft.message_id is None else publish_own
     return (yield from operation(work, queue, draft))

@@ -11,7 +11,8 @@ from mq.disk.calls import CHAINS_AT_ONCE, check, run
 from mq.errors import IdTaken, MQError, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name
-from mq.spool.batch_names import new_batch_name
+from mq.spool.batch_names import BatchName, new_batch_name, new_handover_name
+from mq.spool.handovers import give_up
 from mq.spool.locks import lock_names
 from mq.spool.message.held import NO_FD, Lost
 from mq.spool.moves import OpenFolder
@@ -21,6 +22,7 @@ from mq.spool.rolling import Rolled, by_stamp, roll_forward
 from mq.spool.sets import make_set, remove_empty_set
 from mq.spool.spool import Spool
 from mq.store.publishing.parts import BatchPart
+from mq.store.removing.remove_under_lease import Removed
 from mq.store.shared_state import Workspace, no_queue
 
 log = structlog.get_logger(__name__)
@@ -32,10 +34,13 @@ class Batch:
     """The set of one batch, with its lock and those of the ids that its producer brought. It must
     be closed; unless it is sealed, that gives it up."""
 
-    def __init__(self, work: Workspace, parts: Sequence[BatchPart]) -> None:
+    def __init__(
+        self, work: Workspace, parts: Sequence[BatchPart], removes: Removed = None
+    ) -> None:
         self.parts = parts
         self.queues = [each.queue for each in parts]
-        self.name = new_batch_name(*self.queues)
+        self.removes = removes
+        self.name = self._new_name()
         self.is_sealed = self.is_short = False
         self._work = work
         self._spool = work.spool
@@ -68,8 +73,10 @@ class Batch:
         ids. Raises IdTaken, which names the line, PropertiesUnsupported and OSError.
         """
         own = [file_name(part.queue, each) for part in self.parts for each in part.own_ids]
-        if own:
-            ids_fd = lock_names(self._spool, own)
+        # Who publishes under the id of the message that is removed must see where that is.
+        also = [] if self.removes is None else [file_name(*self.removes[:2])]
+        if own or also:
+            ids_fd = lock_names(self._spool, own + also)
             if ids_fd is None:
                 return False
             self._ids_fd = ids_fd
@@ -84,9 +91,12 @@ class Batch:
     def _make(self) -> None:
         fd: int | Lost = Lost.BUSY
         while isinstance(fd, Lost):
-            self.name = new_batch_name(*self.queues)
+            self.name = self._new_name()
             fd = make_set(self._spool, Folder.NEW, self.name.open)
         self._fd = fd
+
+    def _new_name(self) -> BatchName:
+        return new_batch_name(*self.queues) if self.removes is None else new_handover_name()
 
     def _add(self, part: BatchPart) -> bool:
         """Write the messages for one queue. Returns False if another publisher holds one of the
@@ -200,13 +210,20 @@ class Batch:
         """Return the queues that do not exist any more."""
         return [each for each in self.queues if not self._spool.exists(Folder.QUEUES, each)]
 
+    @property
+    def took_into(self) -> tuple[int, ...]:
+        """The descriptor of its folder, if it has taken a message and only a sync of that very
+        folder makes this durable."""
+        is_by_itself = self.removes is not None and self._spool.files.is_of_network
+        return (self._fd,) if is_by_itself else ()
+
     def close(self) -> None:
         """Close the batch. This blocks, except for a sealed set."""
         if self._fd != NO_FD:
             if not self.is_sealed:
                 remove_empty_set(self._spool, Folder.NEW, self.name.open)
                 with suppress(OSError):
-                    leave_to_reaper(self._spool, Folder.NEW, self.name.open, self.name.removed)
+                    give_up(self._spool, self.name)
             self._spool.files.close(self._fd)
         if self._ids_fd != NO_FD:
             self._spool.files.close(self._ids_fd)

@@ -20,6 +20,7 @@ from mq.store.publishing.copies import most_in_one_set, publish_copies, publish_
 from mq.store.publishing.publish import Draft, Entry, Published
 from mq.store.publishing.publish_each import Outcome, ToPublish, publish_each
 from mq.store.publishing.readers import Queues
+from mq.store.removing.remove_under_lease import Removed
 from mq.store.shared_state import Workspace
 
 T = TypeVar("T")
@@ -40,16 +41,22 @@ class Publisher:
             WeakValueDictionary()
         )
 
-    async def publish(self, queue: QueueName, draft: Draft, also: Queues = ()) -> Published:
-        """Publish one message, to the queues in `also` too, all or none. Raises QueueNotFound,
-        StoreUnavailable, IdTaken.
+    async def publish(
+        self,
+        queue: QueueName,
+        draft: Draft,
+        also: Queues = (),
+        removes: Removed = None,
+    ) -> Published:
+        """Publish one message, to the queues in `also` too, and remove `removes`: all or nothing.
+        Raises QueueNotFound, StoreUnavailable, IdTaken, MessageNotFound, LeaseMismatch.
 
         The file of a draft is closed when no operation uses it any more. If the caller is cancelled
         before that, the message is published all the same.
         """
         if draft.body is not None:
-            return await self._publish(queue, draft, also)
-        return await self._see_through(self._publish_file(queue, draft, also))
+            return await self._publish(queue, draft, also, removes)
+        return await self._see_through(self._publish_file(queue, draft, also, removes))
 
     def submit(self, queue: QueueName, draft: Draft, done: Done, also: Queues = ()) -> None:
         """Publish one message with its small body in memory, under an id of the server. `done` gets
@@ -82,22 +89,27 @@ class Publisher:
             elif not isinstance(outcome, Submitted):
                 tell_outcome(each[2], outcome)
 
-    async def _publish_file(self, queue: QueueName, draft: Draft, also: Queues) -> Published:
+    async def _publish_file(
+        self, queue: QueueName, draft: Draft, also: Queues, removes: Removed
+    ) -> Published:
         try:
-            return await self._publish(queue, draft, also)
+            return await self._publish(queue, draft, also, removes)
         finally:
             self._work.files.close(draft.fd)
 
-    async def _publish(self, queue: QueueName, draft: Draft, also: Queues) -> Published:
+    async def _publish(
+        self, queue: QueueName, draft: Draft, also: Queues, removes: Removed
+    ) -> Published:
+        publishing = publish_one(self._work, queue, draft, also, removes)
         if draft.message_id is None:
-            if also and draft.length <= SMALL_BODY_BYTES:
+            if also and removes is None and draft.length <= SMALL_BODY_BYTES:
                 return await self._publish_with_others((queue, *also), draft)
-            return await self._committer.run(publish_one(self._work, queue, draft, also))
+            return await self._committer.run(publishing)
         # Publishers of one id take turns on this server. Beside other servers the operation tries
         # again and again.
         turn = self._turns.setdefault((queue, draft.message_id), asyncio.Lock())
         async with turn:
-            return await self._committer.run(publish_one(self._work, queue, draft, also))
+            return await self._committer.run(publishing)
 
     async def _publish_with_others(self, queues: Queues, draft: Draft) -> Published:
         future: asyncio.Future[Published] = asyncio.get_running_loop().create_future()
@@ -105,13 +117,18 @@ class Publisher:
         return await future
 
     async def publish_batch(
-        self, queue: QueueName, entries: Sequence[Entry], also: Sequence[QueueName] = ()
+        self,
+        queue: QueueName,
+        entries: Sequence[Entry],
+        also: Sequence[QueueName] = (),
+        removes: Removed = None,
     ) -> list[Published]:
-        """Publish all of a batch or nothing, in that order, to the queue and to those in `also`.
+        """Publish all of a batch, in that order, to the queue and to those in `also`, and remove
+        `removes`; or do nothing.
 
         If the caller is cancelled, it is published all the same. Raises what `publish` raises.
         """
-        return await self._committer.run(publish_batch(self._work, queue, entries, also))
+        return await self._committer.run(publish_batch(self._work, queue, entries, also, removes))
 
     async def _see_through(self, publishing: Coroutine[Any, Any, T]) -> T:
         """Go on to the end of `publishing`, even if the caller is cancelled meanwhile."""

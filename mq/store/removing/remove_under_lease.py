@@ -55,6 +55,9 @@ def remove_leased(
 UnderLease = tuple[QueueName, MessageId, frozenset[int]]
 """A message that is to be removed if its current lease is one of these."""
 
+Removed = UnderLease | None
+"""The message that is removed in the step in which others are published, if any."""
+
 
 class LeasedRemover:
     """Moves messages to `remove`, each under its lease. Their queues are held from before the look

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import zlib
 
-from mq.config import MAX_BATCH_LINES, SECOND_NS
+from mq.config import MAX_BATCH_LINES
 from mq.errors import BodyTooLarge, InvalidBatch, InvalidRequest, PropertiesTooLarge
 from mq.lines.ndjson import Line, numbered_lines, parse_line
 from mq.properties import require_http_size
 from mq.spool.message.trailer import NO_TRAILER, pack_trailer
 from mq.store.publishing.publish import Draft, Entry
+from mq.times import in_ns
 
 
 def parse_batch(text: bytes, max_body_bytes: int, queues: int = 1) -> list[Entry]:
@@ -55,6 +56,6 @@ def draft_of(line: Line) -> Draft:
         body,
         -1,
         message_id,
-        None if delay_seconds is None else int(delay_seconds * SECOND_NS),
+        in_ns(delay_seconds),
         pack_trailer(properties) if properties else NO_TRAILER,
     )

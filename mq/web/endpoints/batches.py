@@ -3,15 +3,14 @@ none."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from aiohttp import web
 
 from mq.config import MAX_BATCH_BYTES, SMALL_TEXT_BYTES
 from mq.errors import InvalidRequest, UnsupportedMediaType
 from mq.lines.ndjson import MEDIA_TYPE
-from mq.names import QueueName
 from mq.store.publishing.publish import Entry, Published
+from mq.store.publishing.readers import Queues
+from mq.store.removing.remove_under_lease import Removed
 from mq.store.store import Store
 from mq.times import rfc3339
 from mq.web.answers import Answer
@@ -24,7 +23,11 @@ _LIMIT = BodyLimit(MAX_BATCH_BYTES, "of a batch")
 
 
 async def publish_batch(
-    store: Store, request: web.BaseRequest, target: Target, also: Sequence[QueueName]
+    store: Store,
+    request: web.BaseRequest,
+    target: Target,
+    also: Queues,
+    removes: Removed,
 ) -> Answer:
     refuse_together(target.parameters, "batch", "delay")
     _check_headers(request)
@@ -35,7 +38,8 @@ async def publish_batch(
     async def publish(entries: list[Entry]) -> Answer:
         for queue in {each.queue or target.queue for each in entries}:
             target.require_allowed(queue)
-        return _answer(entries, await store.publish_batch(target.queue, entries, also))
+        published = await store.publish_batch(target.queue, entries, also, removes)
+        return _answer(entries, published)
 
     body = await read_small_body(store, request, (target.queue, *also), _LIMIT, ids=())
     if len(body) <= SMALL_TEXT_BYTES:

@@ -31,7 +31,7 @@ IDS = frozenset({"id"})
 
 async def move(store: Store, request: web.BaseRequest, target: Target) -> Answer:
     parameters = target.parameters
-    refuse_together(parameters, SOURCE, "batch", "delay", "also")
+    refuse_together(parameters, SOURCE, "batch", "delay", "also", "removes")
     refuse_together(parameters, "id", "max")
     source = parse_queue_name(parameters[SOURCE])
     moving = Moving(source, target.queue, _read_reason(parameters))

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from aiohttp import web
 
-from mq.config import MAX_DELAY_SECONDS, SECOND_NS, SMALL_BODY_BYTES
+from mq.config import MAX_DELAY_SECONDS, SMALL_BODY_BYTES
 from mq.errors import InvalidRequest
 from mq.names import QueueName
 from mq.spool.message.held import NO_FD
 from mq.spool.message.trailer import pack_trailer
 from mq.store.publishing.publish import Draft, Published
 from mq.store.store import Store
-from mq.times import rfc3339
+from mq.times import in_ns, rfc3339
 from mq.web.answers import Answer
 from mq.web.bodies import BodyLimit, read_large_body, read_small_body
 from mq.web.endpoints import moving
@@ -25,12 +25,13 @@ from mq.web.parameters import (
     read_flag,
     read_own_id,
     read_queues,
+    read_removes,
     read_seconds,
 )
 from mq.web.properties import read_properties
 
-ALSO = "also"
-PARAMETERS = frozenset({"batch", "delay", ALSO}) | moving.PARAMETERS
+ALSO, REMOVES = "also", "removes"
+PARAMETERS = frozenset({"batch", "delay", ALSO, REMOVES}) | moving.PARAMETERS
 QUEUES = frozenset({ALSO})
 """Parameters that may be given more than once."""
 
@@ -41,13 +42,13 @@ async def publish(store: Store, request: web.BaseRequest, target: Target) -> Ans
             return await moving.move(store, request, target)
         raise InvalidRequest("parameters 'id', 'max' and 'reason' go with 'from' here")
     also = read_queues(target.parameters, ALSO, target.queue) or ()
+    removes = read_removes(request, target, REMOVES)
     if target.parameters and read_flag(target.parameters, "batch"):
-        return await publish_batch(store, request, target, also)
+        return await publish_batch(store, request, target, also, removes)
     content_type = read_content_type(request)
     message_id = read_own_id(request)
     properties = read_properties(request)
-    delay = read_seconds(target.parameters, "delay", MAX_DELAY_SECONDS)
-    delay_ns = None if delay is None else int(delay * SECOND_NS)
+    delay_ns = in_ns(read_seconds(target.parameters, "delay", MAX_DELAY_SECONDS))
     limit = BodyLimit(store.max_body_bytes, "--max-body")
     body = await read_small_body(store, request, (target.queue, *also), limit, (message_id,))
     if len(body) <= SMALL_BODY_BYTES:
@@ -55,13 +56,13 @@ async def publish(store: Store, request: web.BaseRequest, target: Target) -> Ans
         draft = Draft(
             len(body), crc32, content_type, bytes(body), NO_FD, message_id, delay_ns, trailer
         )
-        published = await store.publish(target.queue, draft, also)
+        published = await store.publish(target.queue, draft, also, removes)
     else:
         async with store.open_upload() as upload:
             last = await read_large_body(upload, request, body, limit)
             whole = await upload.finish(last, content_type, properties)
             draft = replace(whole, message_id=message_id, delay_ns=delay_ns)
-            published = await store.publish(target.queue, draft, also)
+            published = await store.publish(target.queue, draft, also, removes)
     return answer_published(target.queue, published)
 
 

@@ -12,7 +12,7 @@ allows, the real restart on it, and what clients were promised compared with wha
     scene.py      servers, mover, reaper and a person's hands on one disk
     clients.py    what clients ask for; it goes to the ledger
     acting.py     what runs are made of; publishing.py, leasing.py, visibility.py, moving.py,
-                  ending.py, interplay.py
+                  ending.py, several.py, handing_over.py, interplay.py
     rows.py       what is run: one row for each operation of the document's table
     runs.py       runs of a row, until they have left enough states
 

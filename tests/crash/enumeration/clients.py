@@ -279,7 +279,7 @@ class PlayedClients:
             await self.store.remove(QueueName(queue), MessageId(message_id), leases)
         except MQError as error:
             outcome = error
-        self._say_removed(message_id, lease, outcome)
+        self.say_removed(message_id, lease, outcome)
 
     async def remove_together(self, queue: str, received: Sequence[Received]) -> None:
         """Each under its lease."""
@@ -288,9 +288,9 @@ class PlayedClients:
             self.scene.say(partial(Ledger.asks_remove, message_id=each))
         outcomes = await self.store.remove_many(QueueName(queue), ids, frozenset(leases))
         for outcome in zip(ids, leases, outcomes, strict=True):
-            self._say_removed(*outcome)
+            self.say_removed(*outcome)
 
-    def _say_removed(self, message_id: str, lease: int | None, outcome: MQError | None) -> None:
+    def say_removed(self, message_id: str, lease: int | None, outcome: MQError | None) -> None:
         say = self.scene.say
         if outcome is None:
             say(partial(Ledger.is_removed, message_id=message_id, lease=lease))

@@ -11,13 +11,9 @@ from mq.errors import StartRefused
 from tests.crash.enumeration.acting import Chance, go_quick, interleave, two_servers
 from tests.crash.enumeration.clients import PlayedClients
 from tests.crash.enumeration.clock import LONG_SECONDS, SHORT_SECONDS
+from tests.crash.enumeration.handover_duels import HANDOVER_DUELS
 from tests.crash.enumeration.ledger import Ledger
-from tests.crash.enumeration.moving_duels import (
-    move_late,
-    move_to_two_queues,
-    move_while_receiving,
-    move_while_removing,
-)
+from tests.crash.enumeration.moving_duels import MOVING_DUELS
 from tests.crash.enumeration.purge_duels import (
     by_folder,
     come_and_go_while_purging,
@@ -262,10 +258,6 @@ DUELS = {
         Row("remove while deleting", partial(take_while_deleting, is_removal=True)),
         Row("seal while deleting", seal_while_deleting),
         Row("sweep while publishing a batch", sweep_while_publishing_a_batch),
-        Row("move while receiving", move_while_receiving),
-        Row("move to two queues", move_to_two_queues),
-        Row("move while removing", move_while_removing),
-        Row("move late", move_late),
         Row("publish an own id twice", publish_own_id_twice),
         Row("receive while purging", receive_while_purging),
         Row("come and go while purging", come_and_go_while_purging),
@@ -283,8 +275,10 @@ DUELS = {
         Row("deliver while purging a folder", deliver_while_purging),
         Row("roll forward while purging a folder", partial(deliver_while_purging, is_batch=True)),
         Row("publish an own id in a batch", partial(publish_own_id_twice, in_a_batch=2)),
+        *MOVING_DUELS,
         *SEVERAL_DUELS,
         *REUSE_DUELS,
+        *HANDOVER_DUELS,
     )
 }
 

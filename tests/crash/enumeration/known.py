@@ -42,6 +42,14 @@ class LedgerMessage:
     is_doubtful: bool = False
     """Its queue was deleted or purged while it was being published."""
 
+    @property
+    def may_be_part(self) -> bool:
+        return self.exists is Is.MAYBE and not self.removals and not self.is_doubtful
+
+    @property
+    def may_be_handed_over(self) -> bool:
+        return self.exists is not Is.NOT and not self.is_doubtful and self.removals <= 1
+
     def promise(self, receives: int, max_receives: int) -> Promise:
         """Return the promise. `receives` is how many receives under way may take the message."""
         hidden, until, lease = self.hidden, self.hidden_until_ns, self.lease

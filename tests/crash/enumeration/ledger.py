@@ -24,6 +24,7 @@ class Ledger:
     settings: dict[str, str] = field(default_factory=dict)
     kept: set[bytes] = field(default_factory=set)
     batches: set[frozenset[bytes]] = field(default_factory=set)
+    handovers: set[tuple[bytes, frozenset[bytes]]] = field(default_factory=set)
     receiving: Counter[str] = field(default_factory=Counter)
     deleting: Counter[str] = field(default_factory=Counter)
     purging: Counter[str] = field(default_factory=Counter)
@@ -34,16 +35,18 @@ class Ledger:
 
     def freeze(self) -> Promises:
         messages = frozenset(self._promise(message) for message in self.messages.values())
-        batches = frozenset(
-            batch for batch in self.batches if all(self._may_be_part(each) for each in batch)
-        )
-        queues, settings = frozenset(self.queues.items()), frozenset(self.settings.items())
-        return Promises(messages, queues, settings, frozenset(self.kept), batches)
+        batches = frozenset(filter(self._may_be_there_whole, self.batches))
+        handovers = frozenset(each for each in self.handovers if self._is_open(*each))
+        by_name = frozenset(self.queues.items()), frozenset(self.settings.items())
+        return Promises(messages, *by_name, frozenset(self.kept), batches, handovers)
 
-    def _may_be_part(self, body: bytes) -> bool:
-        """Whether a message is there only if all of its batch is: nobody takes it away."""
-        message = self.messages[body]
-        return message.exists is Is.MAYBE and not message.removals and not message.is_doubtful
+    def _is_open(self, body: bytes, batch: frozenset[bytes]) -> bool:
+        """Whether nobody but this handover takes anything of it away."""
+        return self.messages[body].may_be_handed_over and self._may_be_there_whole(batch)
+
+    def _may_be_there_whole(self, batch: frozenset[bytes]) -> bool:
+        """Whether messages are there only together: nobody takes one away."""
+        return all(self.messages[each].may_be_part for each in batch)
 
     def _promise(self, message: LedgerMessage) -> Promise:
         there = (message.queue, f"{message.queue}.dead", *message.moving)
@@ -57,7 +60,7 @@ class Ledger:
         return next(m for m in self.messages.values() if m.message_id == message_id)
 
     def of_queue(self, queue: str) -> list[LedgerMessage]:
-        return [message for message in self.messages.values() if message.queue == queue]
+        return [each for each in self.messages.values() if each.queue == queue]
 
     # Publishing
 
@@ -82,6 +85,14 @@ class Ledger:
     def asks_batch(self, bodies: frozenset[bytes]) -> None:
         """Each of them was asked for before."""
         self.batches.add(bodies)
+
+    def asks_handover(self, message_id: str, bodies: frozenset[bytes]) -> None:
+        self.asks_remove(message_id)
+        self.handovers.add((self.of(message_id).body, bodies))
+
+    def is_refused(self, bodies: frozenset[bytes]) -> None:
+        for each in bodies:
+            self.messages[each].exists = Is.NOT
 
     # Receiving
 
@@ -279,8 +290,6 @@ class Ledger:
         self.purging[queue] -= 1
         self._end_removals(gone, Is.NOT)
         self._end_removals(doubtful, Is.MAYBE)
-
-    # By hand
 
     def keeps(self, content: bytes) -> None:
         """A file that nobody was promised anything of; nothing may destroy it."""

@@ -6,6 +6,7 @@ from tests.crash.enumeration.acting import Chance, interleave, known_in, two_ser
 from tests.crash.enumeration.clients import PlayedClients
 from tests.crash.enumeration.clock import LONG_SECONDS, SHORT_SECONDS
 from tests.crash.enumeration.known import LedgerMessage
+from tests.crash.enumeration.rows import Row
 from tests.crash.enumeration.scene import Scene
 from tests.support.redelivery import move_due
 
@@ -74,3 +75,11 @@ def _with_one(scene: Scene) -> tuple[PlayedClients, PlayedClients, LedgerMessage
     scene.begin()
     [message] = known_in(scene, "a")
     return clients, others, message
+
+
+MOVING_DUELS = (
+    Row("move while receiving", move_while_receiving),
+    Row("move to two queues", move_to_two_queues),
+    Row("move while removing", move_while_removing),
+    Row("move late", move_late),
+)

@@ -63,18 +63,20 @@ class Promise(NamedTuple):
 
 class Promises(NamedTuple):
     """Of messages and queues; the settings that a queue has if it exists; contents that must still
-    be in some file; the bodies of each batch that is there whole or not at all."""
+    be in some file; the bodies of each batch that is there whole or not at all; messages with the
+    batches that they are handed over for."""
 
     messages: frozenset[Promise]
     queues: frozenset[tuple[str, Is]]
     settings: frozenset[tuple[str, str]]
     kept: frozenset[bytes]
     batches: frozenset[frozenset[bytes]]
+    handovers: frozenset[tuple[bytes, frozenset[bytes]]]
 
 
 def violations(promises: Promises, outcome: Outcome) -> list[str]:
     """What was promised and does not hold."""
-    messages, queues, settings, kept, batches = promises
+    messages, queues, settings, kept, batches, handovers = promises
     found = [f"queue {q} is {'gone' if is_ is Is.SURE else 'back'}" for q, is_ in queues
              if (is_ is Is.SURE and q not in outcome.queues)
              or (is_ is Is.NOT and q in outcome.queues)]  # fmt: skip
@@ -88,6 +90,11 @@ def violations(promises: Promises, outcome: Outcome) -> list[str]:
         f"part of a batch: {len(batch & there)} of {len(batch)}"
         for batch in batches
         if batch & there and batch - there
+    ]
+    found += [
+        f"handed over in part: {body[:40]!r} {'and' if body in there else 'without'} its batch"
+        for body, batch in handovers
+        if (body in there) == bool(batch & there)
     ]
     times = Counter(got.body for got in (*outcome.now, *outcome.later))
     found += [f"given out twice: {body[:40]!r}" for body, number in times.items() if number > 1]

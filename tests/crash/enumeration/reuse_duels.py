@@ -51,7 +51,7 @@ def redeliver_while_it_comes_again(
         step,
         files,
         lambda: move_due(scene.root, files, max_receives),
-        lambda: _receive_what_comes_again(scene, others, free),
+        lambda: receive_what_comes_again(scene, others, free),
     )
 
 
@@ -72,7 +72,7 @@ def remove_while_it_comes_again(
         else:
             clients.run(clients.remove("a", received[0].message_id, received[0].lease))
 
-    come_again = partial(_receive_what_comes_again, scene, others, free)
+    come_again = partial(receive_what_comes_again, scene, others, free)
     interleave(scene, step, clients.files, remove, come_again)
 
 
@@ -100,7 +100,7 @@ def _end_lease_while_it_comes_again(
         step,
         clients.files,
         lambda: clients.run(end(clients, message, received.lease)),
-        lambda: _receive_what_comes_again(scene, others, free),
+        lambda: receive_what_comes_again(scene, others, free),
     )
 
 
@@ -148,7 +148,7 @@ REUSE_DUELS = (
 )
 
 
-def _receive_what_comes_again(scene: Scene, others: PlayedClients, free: Free) -> None:
+def receive_what_comes_again(scene: Scene, others: PlayedClients, free: Free = make_again) -> None:
     free(scene, others)
     with suppress(IdTaken):  # by a dead letter, or by the removed message
         others.run(others.publish("a", own_id="own", make_body=scene.body))

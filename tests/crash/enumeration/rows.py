@@ -26,6 +26,12 @@ from tests.crash.enumeration.ending import (
     remove_twice,
     remove_what_is_taken,
 )
+from tests.crash.enumeration.handing_over import (
+    end_queue_of_handover,
+    hand_over,
+    hand_over_late,
+    settle_handovers,
+)
 from tests.crash.enumeration.interplay import failing_sync, mixed, two_servers
 from tests.crash.enumeration.leasing import (
     by_id,
@@ -136,6 +142,12 @@ ROWS = (
     Row("deliver what was left to several queues", deliver_left_to_several),
     Row("delete or purge one of several queues", end_one_of_several),
     Row("delete or purge one of several, no renames without replacing", end_one_of_several, OLD),
+    Row("hand over", hand_over),
+    Row("hand over, no renames without replacing", hand_over, OLD),
+    Row("hand over late", hand_over_late),
+    Row("settle handovers", settle_handovers),
+    Row("settle handovers, no renames without replacing", settle_handovers, OLD),
+    Row("delete or purge a queue of a handover", end_queue_of_handover),
     Row("first start", first_start),
     Row("first start, no unnamed files", first_start, OLD),
     Row("mixed batches", mixed),

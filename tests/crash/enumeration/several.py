@@ -11,11 +11,13 @@ from functools import partial
 
 from mq.commit.operation import Operation
 from mq.config import SECOND_NS
-from mq.errors import QueueNotFound, StoreUnavailable
+from mq.errors import MQError, QueueNotFound, StoreUnavailable
 from mq.names import MessageId, QueueName
 from mq.store.publishing.batch import check_queues, publish_placed
 from mq.store.publishing.parts import Placed
 from mq.store.publishing.publish import Draft, Entry, Published
+from mq.store.receiving.received_message import Received
+from mq.store.removing.remove_under_lease import Removed
 from mq.store.shared_state import Workspace
 from tests.crash.enumeration.acting import Chance, failing_once, lease_seconds, stock
 from tests.crash.enumeration.clients import PlayedClients
@@ -34,25 +36,38 @@ async def publish_to_all(
     *,
     has_own_id: bool = False,
     is_large: bool = False,
+    removes: Received | None = None,
 ) -> bool:
     """Publish `number` messages to each of both queues, every second one delayed if there is a
     delay, and the first to `a` under its own id if there is one. A large body, that of the last to
-    `a`, is in a file. Returns whether that was answered."""
+    `a`, is in a file. With `removes` they take that message away of `a`. Returns whether
+    that was answered."""
     entries = ask(clients.scene, number, delay_seconds, has_own_id)
     say = clients.scene.say
+    bodies = frozenset(each.draft.body or b"" for some in entries.values() for each in some)
+    asked: Removed = None
+    if removes is not None:
+        asked = QueueName("a"), removes.message_id, frozenset({removes.lease})
+        say(partial(Ledger.asks_handover, message_id=removes.message_id, bodies=bodies))
     try:
         async with AsyncExitStack() as files:
             sent = {each: [*some] for each, some in entries.items()}
             if is_large:
                 some = sent[QueueName("a")]
                 some[-1] = some[-1]._replace(draft=await _upload(clients, some[-1].draft, files))
-            published = await clients.store.run(partial(_publish, entries=sent))
-    except StoreUnavailable:
+            publishing = partial(_publish, entries=sent, removes=asked)
+            published = await clients.store.run(publishing)
+    except MQError as error:
+        if isinstance(error, QueueNotFound):
+            [missing] = [each for each in QUEUES if f"no queue {each};" in str(error)]
+            say(partial(Ledger.is_missing, queue=missing))
+        if not isinstance(error, StoreUnavailable):
+            say(partial(Ledger.is_refused, bodies=bodies))
+        if removes is not None:
+            clients.say_removed(removes.message_id, removes.lease, error)
         return False
-    except QueueNotFound as error:
-        [missing] = [each for each in QUEUES if f"no queue {each};" in str(error)]
-        say(partial(Ledger.is_missing, queue=missing))
-        return False
+    if removes is not None:
+        clients.say_removed(removes.message_id, removes.lease, None)
     for some, part in zip(entries.values(), published, strict=True):
         for (_, draft, _), (message_id, *_) in zip(some, part, strict=True):
             say(partial(Ledger.is_published, body=draft.body or b"", message_id=message_id))
@@ -87,11 +102,11 @@ def ask(
 
 
 def _publish(
-    work: Workspace, entries: dict[QueueName, list[Entry]]
+    work: Workspace, entries: dict[QueueName, list[Entry]], removes: Removed
 ) -> Operation[list[list[Published]]]:
     ids = {queue: [each.draft.message_id for each in some] for queue, some in entries.items()}
     yield from check_queues(work, ids)
-    return (yield from publish_placed(work, placed_in(work, entries)))
+    return (yield from publish_placed(work, placed_in(work, entries), removes))
 
 
 def placed_in(work: Workspace, entries: dict[QueueName, list[Entry]]) -> dict[QueueName, Placed]:

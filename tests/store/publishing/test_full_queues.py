@@ -47,9 +47,9 @@ async def test_a_long_batch_takes_room_while_it_is_delivered(
     assert not store._work.undelivered
 
 
-@pytest.mark.parametrize("also", [[], [QueueName("returns")]])
+@pytest.mark.parametrize("also", [(), (QueueName("returns"),)])
 async def test_what_a_worker_has_delivered_is_not_on_its_way_too(
-    store: Store, monkeypatch: pytest.MonkeyPatch, also: list[QueueName]
+    store: Store, monkeypatch: pytest.MonkeyPatch, also: tuple[QueueName, ...]
 ) -> None:
     """Events tell of the messages before the worker is done. Another queue has the same ids."""
     is_delivered, may_end, deliver = threading.Event(), threading.Event(), Batch.deliver

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from mq.spool.queue.queues import begin_deletion
 from mq.spool.sweep import Sweeper
 from mq.store.publishing.parts import BatchPart
 from mq.store.publishing.publish import Draft, Published
+from mq.store.publishing.readers import Queues
 from mq.store.store import Store
 from tests.support.faults import SYNCS, WatchedFiles
 from tests.support.stores import (
@@ -40,7 +41,7 @@ async def _make_queues(store: Store) -> None:
         await store.create_queue(each)
 
 
-async def _send(store: Store, *drafts: Draft, also: Sequence[QueueName] = ALSO) -> list[Published]:
+async def _send(store: Store, *drafts: Draft, also: Queues = ALSO) -> list[Published]:
     some = drafts or (draft_of(b"tea"), draft_of(b"cake"))
     return await store.publish_batch(ORDERS, batch_of(*some), also)
 

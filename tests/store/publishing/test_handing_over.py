@@ -1,0 +1,141 @@
+"""A message that is removed in the step that publishes a batch, in the store."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from mq.errors import MessageNotFound, StoreUnavailable
+from mq.lifecycle import Folder
+from mq.names import MessageId, QueueName
+from mq.spool.message.held import Held, hold
+from mq.store.receiving.received_message import Received
+from mq.store.removing.remove_under_lease import UnderLease
+from mq.store.store import Store
+from tests.support.descriptors import open_descriptors
+from tests.support.faults import SYNCS, WatchedFiles
+from tests.support.messages import names_in
+from tests.support.stores import ORDERS, batch_of, draft_of, drain, eventually, publish, store_on
+
+BILLS = QueueName("bills")
+
+
+def removing(received: Received) -> UnderLease:
+    return received.queue, received.message_id, frozenset({received.lease})
+
+
+async def received_of(store: Store, message_id: str | None = None) -> Received:
+    """A message of `orders`, under a lease; there is a queue `bills` too."""
+    await store.create_queue(BILLS)
+    if message_id is None:
+        await publish(store, b"order")
+    else:
+        await store.publish(ORDERS, draft_of(b"order", MessageId(message_id)))
+    received = await store.receive(ORDERS, 60)
+    assert received is not None
+    return received
+
+
+async def test_both_are_counted_and_nothing_stays_open(disk: Path) -> None:
+    async with store_on(disk) as store:
+        received = await received_of(store)
+        await publish(store, b"the queue is open from here on", BILLS)
+        before = open_descriptors()
+
+        await store.publish(BILLS, draft_of(b"bill"), (), removing(received))
+
+        counts = store._work.counts
+        assert (counts.of(BILLS).published, counts.of(ORDERS).removed) == (2, 1)
+        assert not store._work.undelivered
+        assert open_descriptors() == before
+    assert names_in(disk / "new") == []
+    assert names_in(disk / "remove") == [f"orders:{received.message_id}"]
+
+
+async def test_after_a_failed_sync_of_its_data_neither_has_happened(disk: Path) -> None:
+    files = WatchedFiles()
+    async with store_on(disk, files) as store:
+        received = await received_of(store)
+        files.fail(*SYNCS)
+
+        with pytest.raises(StoreUnavailable):
+            await store.publish(BILLS, draft_of(b"bill"), (), removing(received))
+
+        files.before.clear()
+        await eventually(lambda: _has(store, BILLS, 0))
+        await store.remove(ORDERS, received.message_id, frozenset({received.lease}))
+
+
+async def test_after_a_failed_sync_of_its_seal_both_have(disk: Path) -> None:
+    """The outcome is unknown to the client. What the sweep of the reopened store finds is whole."""
+    files = WatchedFiles()
+    async with store_on(disk, files) as store:
+        received = await received_of(store)
+        # Only the seal is synced after a rename.
+        files.before["rename"] = lambda *_: files.fail(*SYNCS)
+
+        with pytest.raises(StoreUnavailable, match="unknown"):
+            await store.publish(BILLS, draft_of(b"bill"), (), removing(received))
+
+        files.before.clear()
+        await eventually(lambda: _has(store, BILLS, 1))
+        with pytest.raises(MessageNotFound):
+            await store.peek_at(ORDERS, received.message_id)
+    assert names_in(disk / "new") == []
+
+
+async def _has(store: Store, queue: QueueName, ready: int) -> bool:
+    try:
+        return (await store.describe_queue(queue)).ready == ready
+    except StoreUnavailable:  # It is being reopened.
+        return False
+
+
+async def test_it_waits_for_who_holds_the_message(disk: Path) -> None:
+    async with store_on(disk) as store:
+        received = await received_of(store)
+        spool = store._work.spool
+        held = hold(spool.files, spool.fd(Folder.DELAY), f"orders:{received.message_id}")
+        assert isinstance(held, Held)
+        with held, pytest.raises(StoreUnavailable, match=received.message_id):
+            await store.publish(BILLS, draft_of(b"bill"), (), removing(received))
+        assert await drain(store, BILLS) == []
+        assert names_in(disk / "new") == []
+
+        await store.publish(BILLS, draft_of(b"bill"), (), removing(received))
+
+
+async def test_who_publishes_the_message_again_is_told_that_it_was_published(disk: Path) -> None:
+    """Its producer finds it wherever it is on its way: here before the sweep that removes it."""
+    files = WatchedFiles()
+    async with store_on(disk, files) as store:
+        received = await received_of(store, "own")
+        # The first rename takes the message; those after it fail.
+        files.before["rename"] = lambda *_: files.fail("rename", code=errno.EIO, times=100)
+        with pytest.raises(StoreUnavailable):
+            await store.publish(BILLS, draft_of(b"bill"), (), removing(received))
+        [left] = [each for each in os.listdir(disk / "new") if each.startswith(".-:")]
+        assert ".orders:own" in os.listdir(disk / "new" / left)
+
+        files.before.clear()
+        again = await store.publish(ORDERS, draft_of(b"order", MessageId("own")))
+
+        assert again.is_duplicate
+        assert await drain(store, ORDERS) == []
+
+
+async def test_a_batch_that_was_published_before_still_removes_it(disk: Path) -> None:
+    async with store_on(disk) as store:
+        received = await received_of(store)
+        entries = batch_of(draft_of(b"bill", MessageId("bill")))
+        await store.publish_batch(BILLS, entries)
+
+        for _ in range(2):  # Once more, as after a lost answer.
+            [published] = await store.publish_batch(BILLS, entries, (), removing(received))
+            assert published.is_duplicate
+
+        assert await drain(store, BILLS) == ["bill"]
+    assert names_in(disk / "remove") == [f"orders:{received.message_id}"]
