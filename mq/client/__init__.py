@@ -3,8 +3,8 @@
 docs/client.md shows how to use them. `Client` needs the standard library alone; aiohttp is loaded
 with `AsyncClient`.
 
-    what a client does      `operations`, `by_id`, `moves`, `renewals`: generators that both clients
-                            run
+    what a client does      `operations`, `publishing`, `by_id`, `moves`, `renewals`: generators
+                            that both clients run
     arguments               `arguments`
     requests and answers    `wire`, `answers`, `messages`, `received`, `settings`, `problems`,
                             `errors`

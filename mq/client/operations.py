@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -22,15 +21,9 @@ from mq.client.errors import ClientError
 from mq.client.messages import (
     Counts,
     Delivery,
-    Lines,
-    NewMessage,
     Peeked,
     PeekedState,
     PurgedState,
-    bytes_of,
-    content_type_of,
-    properties_of,
-    write_line,
 )
 from mq.client.retries import (
     WORKER_PAUSE_SECONDS,
@@ -41,10 +34,9 @@ from mq.client.retries import (
     log,
 )
 from mq.client.settings import SettingValue, setting_text, settings_in
-from mq.client.wire import ClientPause, Operation, Request, ServerAnswer, query
-from mq.config import MAX_BATCH_BYTES, MAX_BATCH_LINES, MAX_WAIT_SECONDS
-from mq.lines.ndjson import MEDIA_TYPE
-from mq.names import MessageId, QueueName
+from mq.client.wire import ClientPause, Operation, Request, ServerAnswer, query, with_others
+from mq.config import MAX_WAIT_SECONDS
+from mq.names import QueueName
 
 _LONGEST_PURGE_SECONDS = 300.0
 """The server may take this long for millions of messages."""
@@ -102,56 +94,6 @@ def purge(context: Context, queue: QueueName, state: PurgedState) -> Operation[i
 
 def count(context: Context, queue: QueueName) -> Operation[Counts]:
     return read_counts((yield from ask(context, Request("GET", f"/{queue}"))))
-
-
-def publish(
-    context: Context, queues: Sequence[QueueName], message: NewMessage
-) -> Operation[MessageId]:
-    """Publish a message to all of the queues, under an id of the client's own, so that it is safe
-    to send it again."""
-    message_id = _id_of(context, message)
-    given = {"X-Message-Id": message_id, "Content-Type": content_type_of(message)}
-    request = Request(
-        "POST",
-        publish_target(queues, query(delay=message.delay)),
-        bytes_of(message.body),
-        {name: value for name, value in given.items() if value is not None}
-        | properties_of(message),
-    )
-    answer = yield from ask(context, request)
-    if answer.headers.get("x-message-id") != message_id:
-        raise unexpected("has another X-Message-Id")
-    return message_id
-
-
-def publish_many(
-    context: Context, queues: Sequence[QueueName], messages: Iterable[NewMessage]
-) -> Operation[list[MessageId]]:
-    """Publish messages in batches, each whole or not at all. A message that is too large for a
-    batch goes by itself."""
-    published: list[MessageId] = []
-    for part in _batches(context, messages, MAX_BATCH_LINES // len(queues)):
-        if isinstance(part, NewMessage):
-            own = None if part.queue is None else arguments.queue_name("queue", part.queue)
-            to = [*dict.fromkeys([own or queues[0], *queues[1:]])]
-            published.append((yield from publish(context, to, part)))
-            continue
-        request = Request(
-            "POST",
-            publish_target(queues, "?batch"),
-            part.data,
-            {"Content-Type": MEDIA_TYPE},
-        )
-        answer = yield from ask(context, request)
-        if [document_in(line).get("id") for line in answer.body.splitlines()] != part.ids:
-            raise unexpected("has other ids")
-        published += part.ids
-    return published
-
-
-def publish_target(queues: Sequence[QueueName], more: str = "") -> str:
-    """Return the target of a publish to all of the queues; `more` is the beginning of its query."""
-    return _with_others(f"/{queues[0]}/messages{more}", "also", queues)
 
 
 def receive(
@@ -212,14 +154,7 @@ def receive_target(
 ) -> str:
     """Return the target of a receive from the first of the queues that has a message."""
     target = f"/{queues[0]}/messages{query(max=most, wait=wait or None, visibility=visibility)}"
-    return _with_others(target, "then", queues)
-
-
-def _with_others(target: str, name: str, queues: Sequence[QueueName]) -> str:
-    """Return a target with a parameter that names all queues but the first."""
-    if len(queues) == 1:
-        return target
-    return f"{target}{'&' if '?' in target else '?'}{name}={','.join(queues[1:])}"
+    return with_others(target, "then", queues)
 
 
 def peek(
@@ -236,32 +171,3 @@ def peek_at(context: Context, queue: QueueName, message_id: str) -> Operation[Pe
     name = arguments.message_id("message_id", message_id)
     request = Request("GET", f"/{queue}/messages?peek&id={name}")
     return read_peeked_at((yield from ask(context, request)))
-
-
-def _id_of(context: Context, message: NewMessage) -> MessageId:
-    if message.message_id is None:
-        return context.ids.next()
-    return arguments.message_id("message_id", message.message_id)
-
-
-def _batches(
-    context: Context, messages: Iterable[NewMessage], most: int
-) -> Iterator[Lines | NewMessage]:
-    """Yield batches of up to `most` messages, in the order in which they come."""
-    lines: list[bytes] = []
-    ids: list[MessageId] = []
-    size = 0
-    for message in messages:
-        message_id = _id_of(context, message)
-        line = write_line(message, message_id)
-        if lines and (size + len(line) > MAX_BATCH_BYTES or len(lines) == most):
-            yield Lines(b"".join(lines), ids)
-            lines, ids, size = [], [], 0
-        if len(line) > MAX_BATCH_BYTES:
-            yield replace(message, message_id=message_id)
-            continue
-        lines.append(line)
-        ids.append(message_id)
-        size += len(line)
-    if lines:
-        yield Lines(b"".join(lines), ids)

@@ -8,7 +8,7 @@ run them.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, NamedTuple, TypeVar
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 from mq import __version__
 from mq.client import arguments
 from mq.config import CLIENT_TIMEOUT_SECONDS, SMALL_BODY_BYTES
-from mq.names import MessageId
+from mq.names import MessageId, QueueName
 
 T = TypeVar("T")
 
@@ -120,3 +120,10 @@ def _digits(name: str, value: float) -> str:
         check = arguments.count if name == "max" else arguments.seconds
         check(name, value)
     return str(value)
+
+
+def with_others(target: str, name: str, queues: Sequence[QueueName]) -> str:
+    """Return a target with a parameter that names all queues but the first."""
+    if len(queues) == 1:
+        return target
+    return f"{target}{'&' if '?' in target else '?'}{name}={','.join(queues[1:])}"

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 
-from mq.client import operations
+from mq.client import publishing
 from mq.client.messages import NewMessage
 from mq.client.own_ids import OwnIds
 from mq.client.retries import Context
@@ -103,15 +103,15 @@ def test_an_answer_is_heard_for_the_time_that_it_was_under_way(
     context = context._replace(ids=ids)
     made = []
     for late in (30.0, 0.0, 0.0):
-        publishing = operations.publish(context, [ORDERS], NewMessage("x"))
-        request = next(publishing)
+        sending = publishing.publish(context, [ORDERS], NewMessage("x"))
+        request = next(sending)
         date, came_at = http_date(wall.seconds), clock.now
         clock.now += late
         wall.seconds += late
         made.append(request.headers["X-Message-Id"])  # type: ignore[union-attr]
         told = answer(201, x_message_id=made[-1], date=date)._replace(came_at=came_at)
         with pytest.raises(StopIteration):
-            publishing.send(told)
+            sending.send(told)
         made.append(ids.next())
 
     assert made == sorted(set(made))

@@ -21,6 +21,7 @@ from mq.client import (
     by_id,
     moves,
     operations,
+    publishing,
 )
 from mq.client.retries import (
     WORKER_BACKOFF_SECONDS,
@@ -39,7 +40,7 @@ WELCOME = answer(200, b"<html>")
 
 def test_a_publish_is_sent_again_under_the_same_id(context: Context, clock: PlayedClock) -> None:
     played = Played(
-        operations.publish(context, [ORDERS], NewMessage("one")), clock, GONE, BUSY, GONE, CREATED
+        publishing.publish(context, [ORDERS], NewMessage("one")), clock, GONE, BUSY, GONE, CREATED
     )
 
     assert len(played.requests) == 4
@@ -52,7 +53,7 @@ def test_a_batch_is_sent_again_as_it_was(context: Context, clock: PlayedClock) -
     messages = [NewMessage("one"), NewMessage("two")]
 
     played = Played(
-        operations.publish_many(context, [ORDERS], messages),
+        publishing.publish_many(context, [ORDERS], messages),
         clock,
         GONE,
         GONE,
@@ -143,7 +144,7 @@ def test_what_would_fail_again_is_not_sent_again(
 @pytest.mark.parametrize(
     ("make", "given"),
     [
-        (lambda context: operations.publish(context, [ORDERS], NewMessage("x")), answer(201)),
+        (lambda context: publishing.publish(context, [ORDERS], NewMessage("x")), answer(201)),
         (lambda context: operations.count(context, ORDERS), answer(200, b"<html>")),
         (lambda context: operations.count(context, ORDERS), answer(200, b"{}")),
         (lambda context: operations.receive(context, [ORDERS], 0, None), answer(200, b"hello")),
@@ -154,10 +155,10 @@ def test_what_would_fail_again_is_not_sent_again(
         ),
         (lambda context: operations.peek(context, ORDERS, 9, None), answer(200, b'{"id": "1"}')),
         (
-            lambda context: operations.publish_many(context, [ORDERS], [NewMessage("x")]),
+            lambda context: publishing.publish_many(context, [ORDERS], [NewMessage("x")]),
             answer(201),
         ),
-        (lambda context: operations.publish_many(context, [ORDERS], [NewMessage("x")]), WELCOME),
+        (lambda context: publishing.publish_many(context, [ORDERS], [NewMessage("x")]), WELCOME),
         (lambda context: by_id.remove(context, ORDERS, "1"), WELCOME),
         (lambda context: by_id.acknowledge_many(context, ORDERS, {"1": "2"}), WELCOME),
         (lambda context: moves.move_many(context, ORDERS, ORDERS, ["1"], None), WELCOME),

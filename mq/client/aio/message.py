@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
-from mq.client import by_id, moves
+from mq.client import by_id, moves, publishing
 from mq.client.aio.session import AsyncSession
-from mq.client.arguments import queue_name
+from mq.client.arguments import queue_name, queue_names
 from mq.client.errors import ClientError, LeaseLost
-from mq.client.messages import Delivery
+from mq.client.messages import Body, Delivery, NewMessage, new_messages
 from mq.client.received import ReceivedMessage
 from mq.client.renewals import renew
 from mq.client.retries import GIVE_BACK_SECONDS, Context
 from mq.client.wire import Operation, Stopped
+
+T = TypeVar("T")
 
 log = logging.getLogger("mq.client")
 
@@ -51,6 +53,18 @@ class AsyncMessage(ReceivedMessage):
         name, context = queue_name("queue", queue), self._session.context
         await self._settle(moves.move_delivery(context, self.delivery, name, reason))
 
+    async def hand_over(
+        self, queue: str, *messages: Body | NewMessage, also: Iterable[str] = ()
+    ) -> list[str]:
+        """Publish messages to the queue, and to those of `also`, and acknowledge this one: both in
+        one step, or neither. Returns the ids of what was published; a NewMessage may name another
+        `queue`. They must fit into one batch: see `publish_many`. Raises LeaseLost, and what
+        `publish` raises."""
+        queues = queue_names(queue_name("queue", queue), "also", also)
+        drafts = [*new_messages(messages)]
+        handing_over = publishing.hand_over(self._session.context, queues, drafts, self.delivery)
+        return list(await self._settle(handing_over))
+
     async def extend(self, visibility: float | None = None) -> None:
         """Let the lease end in `visibility` seconds from now; None means as the queue's setting or
         the server's `--visibility` says. Renewals in a block are of that length from then on.
@@ -81,10 +95,11 @@ class AsyncMessage(ReceivedMessage):
         except ClientError as error:
             log.warning("message %s of queue %s not %s: %s", self.id, self.queue, done, error)
 
-    async def _settle(self, operation: Operation[None]) -> None:
+    async def _settle(self, operation: Operation[T]) -> T:
         async with self._unrenewed():
-            await self._run(operation)
+            result = await self._run(operation)
             self.is_settled = True
+        return result
 
     @asynccontextmanager
     async def _unrenewed(self) -> AsyncIterator[None]:
@@ -98,9 +113,9 @@ class AsyncMessage(ReceivedMessage):
             if was_renewing and not self.is_settled and self.lost is None:
                 self._renewal.start()
 
-    async def _run(self, operation: Operation[None]) -> None:
+    async def _run(self, operation: Operation[T]) -> T:
         try:
-            await self._session.run(operation)
+            return await self._session.run(operation)
         except LeaseLost as error:
             self.lost = error
             raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
-from mq.client import by_id, moves, operations
+from mq.client import by_id, moves, operations, publishing
 from mq.client.aio.message import AsyncMessage
 from mq.client.aio.session import AsyncSession
 from mq.client.aio.worker import AsyncWorker
@@ -88,7 +88,7 @@ class AsyncQueue:
         """
         queues = queue_names(self.name, "also", also)
         message = NewMessage(body, content_type, delay, message_id, properties)
-        return await self._session.run(operations.publish(self._context, queues, message))
+        return await self._session.run(publishing.publish(self._context, queues, message))
 
     async def publish_many(
         self, messages: Iterable[Body | NewMessage], *, also: Iterable[str] = ()
@@ -102,7 +102,7 @@ class AsyncQueue:
         """
         queues = queue_names(self.name, "also", also)
         drafts = new_messages(messages)
-        return list(await self._session.run(operations.publish_many(self._context, queues, drafts)))
+        return list(await self._session.run(publishing.publish_many(self._context, queues, drafts)))
 
     async def receive(
         self, *, wait: float = 0.0, visibility: float | None = None, then: Iterable[str] = ()

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
-from mq.client import by_id, moves
-from mq.client.arguments import queue_name
+from mq.client import by_id, moves, publishing
+from mq.client.arguments import queue_name, queue_names
 from mq.client.blocking.session import Session
 from mq.client.errors import ClientError, LeaseLost
-from mq.client.messages import Delivery
+from mq.client.messages import Body, Delivery, NewMessage, new_messages
 from mq.client.received import ReceivedMessage
 from mq.client.renewals import renew
 from mq.client.retries import GIVE_BACK_SECONDS
 from mq.client.wire import Operation, Stopped
+
+T = TypeVar("T")
 
 log = logging.getLogger("mq.client")
 
@@ -51,6 +53,18 @@ class Message(ReceivedMessage):
         name, context = queue_name("queue", queue), self._session.context
         self._settle(moves.move_delivery(context, self.delivery, name, reason))
 
+    def hand_over(
+        self, queue: str, *messages: Body | NewMessage, also: Iterable[str] = ()
+    ) -> list[str]:
+        """Publish messages to the queue, and to those of `also`, and acknowledge this one: both in
+        one step, or neither. Returns the ids of what was published; a NewMessage may name another
+        `queue`. They must fit into one batch: see `publish_many`. Raises LeaseLost, and what
+        `publish` raises."""
+        queues = queue_names(queue_name("queue", queue), "also", also)
+        drafts = [*new_messages(messages)]
+        handing_over = publishing.hand_over(self._session.context, queues, drafts, self.delivery)
+        return list(self._settle(handing_over))
+
     def extend(self, visibility: float | None = None) -> None:
         """Let the lease end in `visibility` seconds from now; None means as the queue's setting or
         the server's `--visibility` says. Renewals in a block are of that length from then on.
@@ -76,10 +90,11 @@ class Message(ReceivedMessage):
         # Even if this fails, a message that is given back is not acknowledged.
         self.is_settled = True
 
-    def _settle(self, operation: Operation[None]) -> None:
+    def _settle(self, operation: Operation[T]) -> T:
         with self._unrenewed():
-            self._run(operation)
+            result = self._run(operation)
             self.is_settled = True
+        return result
 
     @contextmanager
     def _unrenewed(self) -> Iterator[None]:
@@ -93,9 +108,9 @@ class Message(ReceivedMessage):
             if was_renewing and not self.is_settled and self.lost is None:
                 self._renewal.start()
 
-    def _run(self, operation: Operation[None]) -> None:
+    def _run(self, operation: Operation[T]) -> T:
         try:
-            self._session.run(operation)
+            return self._session.run(operation)
         except LeaseLost as error:
             self.lost = error
             raise

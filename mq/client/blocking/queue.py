@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from mq.client import by_id, moves, operations
+from mq.client import by_id, moves, operations, publishing
 from mq.client.arguments import queue_name, queue_names
 from mq.client.blocking.message import Message
 from mq.client.blocking.session import Session
@@ -88,7 +88,7 @@ class Queue:
         """
         queues = queue_names(self.name, "also", also)
         message = NewMessage(body, content_type, delay, message_id, properties)
-        return self._session.run(operations.publish(self._context, queues, message))
+        return self._session.run(publishing.publish(self._context, queues, message))
 
     def publish_many(
         self, messages: Iterable[Body | NewMessage], *, also: Iterable[str] = ()
@@ -102,7 +102,7 @@ class Queue:
         """
         queues = queue_names(self.name, "also", also)
         drafts = new_messages(messages)
-        return list(self._session.run(operations.publish_many(self._context, queues, drafts)))
+        return list(self._session.run(publishing.publish_many(self._context, queues, drafts)))
 
     def receive(
         self, *, wait: float = 0.0, visibility: float | None = None, then: Iterable[str] = ()

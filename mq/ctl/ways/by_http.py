@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
-from mq.client import by_id, moves, operations
+from mq.client import by_id, moves, operations, publishing
 from mq.client.answers import counts_in, document_in, unexpected
 from mq.client.blocking.exchange import Exchange
 from mq.client.blocking.session import Session
@@ -109,7 +109,7 @@ class HttpAccess:
         given = {"Content-Type": model.content_type, "X-Message-Id": model.message_id}
         headers = {name: value for name, value in given.items() if value is not None}
         headers |= model.properties
-        target = operations.publish_target([queue, *also], query(delay=model.delay_seconds))
+        target = publishing.publish_target([queue, *also], query(delay=model.delay_seconds))
         is_small = len(first) <= SMALL_BODY_BYTES
         request = Request(
             "POST", target, first if is_small else b"", headers,
@@ -133,7 +133,7 @@ class HttpAccess:
     def _begin_batch(
         self, queues: Sequence[QueueName], lines: bytes
     ) -> Callable[[], list[dict[str, Any]]]:
-        target = operations.publish_target(queues, "?batch")
+        target = publishing.publish_target(queues, "?batch")
         headers = {"Content-Type": MEDIA_TYPE}
         with self._failures():
             request = Request("POST", target, lines, headers, is_repeatable=False)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from mq.client import ClientError, Counts, Peeked, by_id, moves, operations
+from mq.client import ClientError, Counts, Peeked, by_id, moves, operations, publishing
 from mq.client.connection import parse_url
 from mq.client.messages import Delivery, NewMessage
 from mq.client.retries import Context, new_context
@@ -102,11 +102,11 @@ CALLS: dict[str, tuple[Call, int, Mapping[str, object]]] = {
     "counts": (lambda context: operations.count(context, ORDERS), 200, _COUNTS),
     "purge": (lambda context: operations.purge(context, ORDERS, "all"), 200, {"purged": 5}),
     "publish": (
-        lambda context: operations.publish(context, [ORDERS], _MESSAGE),
+        lambda context: publishing.publish(context, [ORDERS], _MESSAGE),
         201, {"id": _ID},
     ),
     "publish many": (
-        lambda context: operations.publish_many(context, [ORDERS], [_MESSAGE]),
+        lambda context: publishing.publish_many(context, [ORDERS], [_MESSAGE]),
         201, {"id": _ID},
     ),
     "receive": (lambda context: operations.receive(context, [ORDERS], 0, None), 200, _LINE),
