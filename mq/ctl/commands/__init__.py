@@ -1,7 +1,8 @@
 """The commands of mqctl with more to do than one call.
 
-    publish and receive     `sending`, `receiving`, `executing`, `transfer`: export and import;
-                            `removing`: what was written leaves its queue
+    publish and receive     `sending`, `receiving`, `transfer`: export and import; `removing`:
+                            what was written leaves its queue; `executing`: exec, with
+                            `command_runner` for each message
     look                    `reading`: cat and tail; `top`
     change                  `moving`: move and redrive; `purging`; `leases`: touch and release,
                             with `releasing` for a group of Spark; `queue_settings`: set
