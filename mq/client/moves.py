@@ -39,13 +39,15 @@ def move_many(
     reason: str | None,
     *,
     lease: str | None = None,
+    died_in: str | None = None,
 ) -> Operation[dict[str, ClientError]]:
     """Move messages by their ids. Returns those that were not moved, each with the reason. With a
-    lease, only a message that has it is moved."""
+    lease, only a message that has it is moved; with `died_in` only those that died there are."""
     failed: dict[str, ClientError] = {}
-    room = MOST_BYTES_OF_IDS - len(_query(source, reason, {}))
+    only = {} if died_in is None else {"dead-from": died_in}
+    room = MOST_BYTES_OF_IDS - len(_query(source, reason, only))
     for some in split_ids(ids, MAX_MOVES, room):
-        given = _query(source, reason, {"id": ",".join(some)})
+        given = _query(source, reason, {"id": ",".join(some)} | only)
         request = Request(
             "POST", f"/{target}/messages?{given}", headers=if_match(lease), done=_MOVED
         )

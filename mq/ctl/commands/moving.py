@@ -212,7 +212,9 @@ def _move_dead(access: Access, way: _Way, limit: int | None, bar: ProgressBar) -
     bar.total = bar.done + len(ids)
     for message_id in ids:
         try:
-            access.move_by_id(source, way.target, message_id, reason=None, lease=None)
+            access.move_by_id(
+                source, way.target, message_id, reason=None, lease=None, died_in=way.died_in
+            )
         except MQError as error:
             kind = _kind_of(error)
             if kind not in (_TAKEN, _GONE):

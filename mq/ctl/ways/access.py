@@ -165,8 +165,10 @@ class Access(Protocol):
         *,
         reason: str | None,
         lease: int | None,
+        died_in: QueueName | None = None,
     ) -> None:
-        """Move a message, whatever its state. If a lease is given, only under that one."""
+        """Move a message, whatever its state. If a lease is given, only under that one; with
+        `died_in` only one that died there."""
 
     def remove(self, queue: QueueName, message_id: MessageId, lease: int | None) -> None:
         """Remove a message. If a lease is given, only under that one."""

@@ -184,10 +184,17 @@ class HttpAccess:
         *,
         reason: str | None,
         lease: int | None,
+        died_in: QueueName | None = None,
     ) -> None:
         with self._failures():
             moving = moves.move_many(
-                self._session.context, target, source, [message_id], reason, lease=_tag(lease)
+                self._session.context,
+                target,
+                source,
+                [message_id],
+                reason,
+                lease=_tag(lease),
+                died_in=died_in,
             )
             for error in self._session.run(moving).values():
                 raise error

@@ -210,9 +210,10 @@ class RootAccess:
         *,
         reason: str | None,
         lease: int | None,
+        died_in: QueueName | None = None,
     ) -> None:
         guard = None if lease is None else Guard(frozenset({lease}))
-        moving, work = Moving(source, target, reason), self._runner.work
+        moving, work = Moving(source, target, reason, died_in), self._runner.work
         for error in self._runner.run(move_by_id(work, moving, [message_id], guard)):
             if error is not None:
                 raise error

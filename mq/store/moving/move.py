@@ -105,13 +105,8 @@ def try_move(
                 work.report(f"{Folder.QUEUES}/{name}", held.value)
             return held
         with held:
-            if moving.died_in is not None:
-                burial = burial_of(work.files, held.fd, moving.source)
-                if burial is None or burial.queue != moving.died_in:
-                    return Lost.GONE  # Another one has its id by now.
-            return move_message(
-                work, moving, place_in(Folder.QUEUES, moving.source, message_id), held
-            )
+            place = place_in(Folder.QUEUES, moving.source, message_id)
+            return move_message(work, moving, place, held)
     except MQError as error:
         return error
     except OSError as error:
@@ -127,10 +122,15 @@ def try_move(
 
 
 def move_message(work: Workspace, moving: Moving, place: Place, held: Held) -> Lost | None:
-    """Move a held message. Returns None if it was moved, Lost.GONE if it is gone, Lost.BUSY if
-    another process is just publishing its id in the target, or is at work on the removed message
-    that had it there. Raises IdTaken, TooOld, OSError. A failure leaves the message as it was."""
+    """Move a held message. Returns None if it was moved, Lost.GONE if it is gone or did not die
+    where it should have, Lost.BUSY if another process is just publishing its id in the target, or
+    is at work on the removed message that had it there. Raises IdTaken, TooOld, OSError. A failure
+    leaves the message as it was."""
     message_id = place.message_id
+    if moving.died_in is not None:
+        burial = burial_of(work.files, held.fd, moving.source)
+        if burial is None or burial.queue != moving.died_in:
+            return Lost.GONE  # Another one has its id by now.
     _refuse_too_old(work, moving, place, held)
     lock = lock_ids(work.spool, moving.target, [message_id])
     if lock is None:

@@ -29,7 +29,7 @@ from mq.store.moving.move import (
     unsynced_move,
 )
 from mq.store.patience import with_message
-from mq.store.shared_state import Workspace
+from mq.store.shared_state import Workspace, no_message
 
 log = structlog.get_logger(__name__)
 
@@ -158,6 +158,8 @@ def _move_one(
                 outcome = move_message(work, moving, place, held)
             if outcome is None:
                 break
+            if outcome is Lost.GONE and moving.died_in is not None:
+                raise no_message(moving.source, message_id)
         yield patience.pause()
     work.ready.discard(moving.source, message_id)
     yield unsynced_move(moving, place.folder)

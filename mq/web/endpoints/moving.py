@@ -24,7 +24,8 @@ from mq.web.parameters import Target, read_count, read_guard, refuse_guard, refu
 from mq.web.problems import answer_outcomes
 
 SOURCE = "from"
-PARAMETERS = frozenset({SOURCE, "max", "id", "reason"})
+DEAD_FROM = "dead-from"
+PARAMETERS = frozenset({SOURCE, "max", "id", "reason", DEAD_FROM})
 IDS = frozenset({"id"})
 """Parameters that may be given more than once."""
 
@@ -34,11 +35,14 @@ async def move(store: Store, request: web.BaseRequest, target: Target) -> Answer
     refuse_together(parameters, SOURCE, "batch", "delay", "also", "removes")
     refuse_together(parameters, "id", "max")
     source = parse_queue_name(parameters[SOURCE])
-    moving = Moving(source, target.queue, _read_reason(parameters))
+    died_in = parse_queue_name(parameters[DEAD_FROM]) if DEAD_FROM in parameters else None
+    moving = Moving(source, target.queue, _read_reason(parameters), died_in)
     guard = read_guard(request)
     await _refuse_message(request)
     if "id" not in parameters:
         refuse_guard(request)
+        if died_in is not None:
+            raise InvalidRequest(f"parameter {DEAD_FROM}: it goes with 'id'")
         moved = await store.move(moving, read_count(parameters, "max", MAX_MOVES) or MAX_MOVES)
         told: dict[str, object] = {"moved": moved.number}
         return _answer(told | {"taken": moved.taken} if moved.taken else told)

@@ -40,7 +40,7 @@ async def publish(store: Store, request: web.BaseRequest, target: Target) -> Ans
     if moving.PARAMETERS & target.parameters.keys():
         if moving.SOURCE in target.parameters:
             return await moving.move(store, request, target)
-        raise InvalidRequest("parameters 'id', 'max' and 'reason' go with 'from' here")
+        raise InvalidRequest("parameters 'id', 'max', 'dead-from' and 'reason' go with 'from' here")
     also = read_queues(target.parameters, ALSO, target.queue) or ()
     removes = read_removes(request, target, REMOVES)
     if target.parameters and read_flag(target.parameters, "batch"):

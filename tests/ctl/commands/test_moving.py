@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from mq.ctl.cli import mqctl
+from mq.ctl.ways.by_http import HttpAccess
 from mq.ctl.ways.by_root import RootAccess
 from mq.errors import ExitCode
 from tests.support.messages import names_in, pass_a_tick
@@ -107,6 +110,36 @@ def test_redrive_out_of_a_queue_of_several_moves_only_what_died_here(
     assert in_queue(server, dead) == sorted([died[queue][0], *died[other], plain])
     assert_refused(ctl("redrive", queue), ExitCode.REFUSED, died[queue][0])
     assert ctl.ok("redrive", queue, "--to", other, "--id", plain).out == b"moved 1 message\n"
+
+
+@pytest.mark.parametrize("way", [HttpAccess, RootAccess])
+def test_redrive_leaves_the_dead_letter_of_another_reader_that_has_got_the_id_since(
+    server: Server, wire: Wire, queue: str, way: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both readers have a copy under it. That of `other` comes when the first has been removed."""
+    dead, other, peek = f"{queue}.failed", f"{queue}.other", way.peek
+    for each in (queue, other):
+        wire.request("PUT", f"/{each}?max-receives=1&dead-letters={dead}")
+    published = wire.request("POST", f"/{queue}/messages?also={other}", b"body")
+    message_id = published.headers["x-message-id"]
+
+    def die(each: str) -> None:
+        for seconds in (30, 0):
+            wire.request("GET", f"/{each}/messages?id={message_id}&visibility={seconds}")
+
+    def peek_long_before(*args: Any) -> Iterator[Any]:
+        yield from peek(*args)
+        wire.request("DELETE", f"/{dead}/messages/{message_id}")
+        die(other)
+
+    die(queue)
+    monkeypatch.setattr(way, "peek", peek_long_before)
+
+    where = ["--root", str(server.root)] if way is RootAccess else ["--url", server.url]
+    done = CliRunner().invoke(mqctl, [*where, "redrive", queue])
+
+    assert done.exit_code == ExitCode.EMPTY, done.output
+    assert (in_queue(server, queue), in_queue(server, dead)) == ([], [message_id])
 
 
 @pytest.mark.parametrize("more", [[], ["--max", "5"], ["--id", "job-1"]])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.support.batches import outcomes_in
@@ -119,6 +121,21 @@ def test_several_ids_move_their_messages_and_no_others(
 
     assert wire.count(queue) == (3, 0)
     assert wire.count(source) == (1, 0)
+
+
+def test_dead_from_moves_only_what_died_there(wire: Wire, queue: str, source: str) -> None:
+    dead = f"{queue}.dead"
+    wire.request("PUT", f"/{dead}")
+    ids = [wire.publish(each) for each in (queue, source, dead)]
+    for each, message_id in zip((queue, source), ids, strict=False):
+        moved(move(wire, dead, each, f"&id={message_id}&reason=no"))
+
+    answer = move(wire, queue, dead, f"&id={','.join(ids)}&dead-from={queue}")
+
+    assert [json.loads(line)["status"] for line in answer.body.splitlines()] == [200, 404, 404]
+    alone = move(wire, queue, dead, f"&id={ids[1]}&dead-from={queue}")
+    assert_problem(alone, 404, "message-not-found", ids[1])
+    assert (wire.count(queue), wire.count(dead)) == ((1, 0), (2, 0))
 
 
 def test_an_id_that_is_given_twice_counts_once(wire: Wire, queue: str, source: str) -> None:

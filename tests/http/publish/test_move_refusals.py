@@ -19,7 +19,8 @@ UNKNOWN = '"00c0ffee00c0ffee"'
     ("query", "detail"),
     [("&id=a&max=1", "'max'"), ("&max=0", "max"), ("&max=1001", "max"), ("&max=x", "max"),
      ("&batch", "'batch'"), ("&delay=1", "'delay'"), ("&max=1&max=1", "given twice"),
-     ("&wait=1", "unknown parameter"), ("&from=b", "given twice")],
+     ("&wait=1", "unknown parameter"), ("&from=b", "given twice"),
+     ("&dead-from=b", "'id'"), ("&dead-from=b&max=1", "'id'")],
 )  # fmt: skip
 def test_parameters_that_are_wrong(
     wire: Wire, queue: str, source: str, query: str, detail: str
@@ -30,7 +31,7 @@ def test_parameters_that_are_wrong(
     assert wire.count(source) == (1, 0)
 
 
-@pytest.mark.parametrize("query", ["?id=a", "?max=1", "?reason=x"])
+@pytest.mark.parametrize("query", ["?id=a", "?max=1", "?reason=x", "?dead-from=b"])
 def test_parameters_of_a_move_without_its_source(wire: Wire, queue: str, query: str) -> None:
     answer = wire.request("POST", f"/{queue}/messages{query}", b"body")
 
