@@ -23,6 +23,10 @@ IN_MEMORY = Path("/dev/shm")
 collect_ignore_glob = [] if IS_SPARK_INSTALLED else ["[!t]*", "test_[!i]*.py"]
 
 
+CHECKPOINT_FILES = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
+
 TIMEOUT_SECONDS = 400
 """A JVM starts within seconds, but on a machine with other work within minutes."""
 
@@ -73,6 +77,8 @@ def spark(worker_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(warehouse),
+        # The usual one starts `readlink` eight times for each file of a checkpoint.
+        "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILES,
         "spark.driver.extraJavaOptions": f"-Dderby.system.home={warehouse} {JAVA_OPTIONS}",
     }
     session = SparkSession.builder.master("local[2,4]").appName("tests").config(map=settings)
