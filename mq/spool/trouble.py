@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -10,14 +11,17 @@ from mq.lifecycle import FIXED_FOLDERS
 from mq.spool.root_format import FORMAT_FILE, find_unknown_format
 from mq.spool.spool import Spool
 
+_LOST = {errno.ENOTCONN, errno.ESHUTDOWN}
+"""What a descriptor says whose mount has lost what was behind it. It never works again."""
+
 
 def require_at(fd: int, path: Path) -> None:
     """Raise CommandFailed if the path now leads to a folder other than the open one, or nowhere."""
     if not is_at(fd, path):
         raise CommandFailed(
             ExitCode.ROOT,
-            f"folder {path} is not the one that this process opened: that was moved away; put it "
-            "back, and start again",
+            f"folder {path} is not the one that this process opened: that was moved away, or its "
+            "file system was mounted again; put it back, and start again",
         )
 
 
@@ -44,15 +48,22 @@ def find_moved_folder(spool: Spool) -> str | None:
         path = spool.root / folder
         if not is_at(spool.fd(folder), path):
             return (
-                f"{path} is not the folder that this server opened: that was moved away; put it "
-                "back, or restart the server"
+                f"{path} is not the folder that this server opened: that was moved away, or its "
+                "file system was mounted again; put it back, or restart the server"
             )
     return None
 
 
 def is_at(fd: int, path: Path) -> bool:
-    """Return whether a path leads to the folder that is open as `fd`. Raises OSError."""
+    """Return whether a path leads to the folder that is open as `fd`: not if that was lost with its
+    mount, and its file system is mounted again. Raises OSError."""
     try:
-        return os.path.samestat(os.fstat(fd), os.lstat(path))
+        there = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
+        return False
+    try:
+        return os.path.samestat(os.fstat(fd), there)
+    except OSError as error:
+        if error.errno not in _LOST:
+            raise
         return False

@@ -39,11 +39,16 @@ class CachingMounts:
         self.folder.mkdir()
         self.mounts = (parent / "one", parent / "two")
         self._processes: list[subprocess.Popen[bytes]] = []
-        program = _compile(parent)
+        self._program = _compile(parent)
+        self._words = cached_seconds, changes_on_lost
         for mount in self.mounts:
             mount.mkdir()
-            words = (self.folder, mount, cached_seconds, changes_on_lost)
-            self._processes.append(subprocess.Popen([program, *map(str, words)]))
+        self._mount()
+
+    def _mount(self) -> None:
+        for mount in self.mounts:
+            words = (self._program, self.folder, mount, *self._words)
+            self._processes.append(subprocess.Popen([*map(str, words)]))
         for mount, process in zip(self.mounts, self._processes, strict=True):
             _wait_for(mount, process)
 
@@ -57,6 +62,11 @@ class CachingMounts:
         for process in self._processes:
             process.kill()
             process.wait()
+
+    def mount_again(self) -> None:
+        self.close()
+        self._processes.clear()
+        self._mount()
 
     def close(self) -> None:
         self.break_off()
