@@ -9,11 +9,11 @@ import base64
 import json
 from typing import Any
 
-from mq.names import QueueName
+from mq.names import DEAD_SUFFIX, QueueName
 from mq.spool.queue.queue_settings import DeadLetterRule
 from tests.crash.cuts.bodies import token_of
 from tests.crash.load import LoadAnswer
-from tests.soak.history import Given
+from tests.soak.history import UNCLEAR, Given
 
 SINGLES = "orders"
 BULK = "bulk"
@@ -101,7 +101,8 @@ def given_in(line: dict[str, Any]) -> Given:
 def given_from(queue: str, line: dict[str, Any]) -> Given:
     """The message of a line that came from a queue."""
     given = given_in(line)
-    return copy_in(line.get("dead_from", queue), given) if queue in COPIED else given
+    home = UNCLEAR if queue == ENDED else queue.removesuffix(DEAD_SUFFIX)
+    return copy_in(line.get("dead_from", home), given) if queue in COPIED else given
 
 
 def copy_in(queue: str, given: Given) -> Given:

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from tests.soak.clock import Steps
-from tests.soak.history import Event
+from tests.soak.history import UNCLEAR, Event
 from tests.soak.story import Lease, Story
 
 _REMOVALS = {"remove", "delete"}
@@ -32,6 +32,7 @@ class Evidence:
         self.steps = Steps()
         for event in sorted(history, key=lambda each: each.ended):
             self._take_in(event)
+        self._leave_out_unclear()
 
     def story(self, message_id: str) -> Story:
         return self.stories.setdefault(message_id, Story())
@@ -55,6 +56,14 @@ class Evidence:
             self._take_in_receive(event)
         elif event.kind in _GUARDED:
             self._take_in_guarded(event)
+
+    def _leave_out_unclear(self) -> None:
+        """Forget all copies of a message of which one may be any of them."""
+        unclear = {each.partition("/")[2] for each in self.stories if each.startswith(UNCLEAR)}
+        for each in [each for each in self.stories if each.partition("/")[2] in unclear - {""}]:
+            del self.stories[each]
+        for event in (*self.receives, *self.left) if unclear else ():
+            event.given = [each for each in event.given if each.message_id in self.stories]
 
     def _take_in_publish(self, event: Event) -> None:
         if event.is_uncertain:

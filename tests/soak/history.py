@@ -14,6 +14,9 @@ from typing import NamedTuple
 
 SECOND_NS = 1_000_000_000
 
+UNCLEAR = "unclear"
+"""In place of the queue of a copy that does not say where it died: there was no room for that."""
+
 _END, _END_SECONDS = 1 << 62, 100_000.0
 
 

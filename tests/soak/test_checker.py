@@ -53,6 +53,17 @@ def test_what_has_a_time_ahead_of_a_clock_that_was_set_back_is_not_too_old() -> 
     assert judged(history, left) == []
 
 
+def test_copies_of_which_one_does_not_say_where_it_died_are_not_judged() -> None:
+    history, left = good()
+    for reader in ("bills", "kitchen"):
+        history.append(replace(published(8, 3.0), queue=reader))
+        history[-1].given = [Given(f"{reader}/id-8", f"{reader}/t8")]
+    there = [Given("bills/id-8", "bills/t8", "z"), Given("unclear/id-8", "unclear/t8", "z")]
+
+    assert judged(history, [*left, *there]) == []
+    assert "lost" in kinds(history, [*left, there[0]])
+
+
 def test_what_a_purge_may_have_removed_is_not_lost() -> None:
     history, _ = good()
     history.append(purged(4.5))
