@@ -290,10 +290,11 @@ def test_the_queues_that_get_copies_are_a_click_away(browser: Browser, server: S
     fill(server, orders=[], bills=[b"a bill"], kitchen=[])
     with closing(Wire(server.port)) as wire:
         wire.request("PUT", "/orders?also=kitchen,bills")
+        wire.request("DELETE", "/kitchen")
 
     browser.open(page_of(server, "orders"))
 
-    browser.wait_for(lambda: browser.texts("#settings a") == ["kitchen", "bills"])
+    browser.wait_for(lambda: browser.texts("#settings dd") == ["kitchen (missing), bills"])
     browser.click("#settings a:last-child")
     browser.wait_for(lambda: browser.texts("#message pre") == ["a bill"])
     assert browser.find("#name").text == "bills"

@@ -86,17 +86,17 @@ function makeCards() {
 }
 
 // The names of other queues lead to them.
-function valueOf(key, value) {
+function valueOf(key, value, missing) {
   if (!["also", "dead-letters"].includes(key)) return [String(value)];
-  return String(value).split(",").flatMap((each, at) => [at ? ", " : "", element("a", { href: `#/queues/${encodeURIComponent(each)}` }, each)]);
+  return String(value).split(",").flatMap((each, at) => [at ? ", " : "", element("a", { href: `#/queues/${encodeURIComponent(each)}` }, each), missing.includes(each) ? " (missing)" : ""]);
 }
 
 async function showSettings() {
   const asked = name;
   try {
-    const { settings = {} } = await (await ask("GET", path())).json();
+    const { settings = {}, missing = [] } = await (await ask("GET", path())).json();
     if (asked !== name) return;
-    const rows = Object.entries(settings).map(([key, value]) => element("div", {}, element("dt", {}, key), element("dd", {}, ...valueOf(key, value))));
+    const rows = Object.entries(settings).map(([key, value]) => element("div", {}, element("dt", {}, key), element("dd", {}, ...valueOf(key, value, missing))));
     byId("settings").replaceChildren(...rows);
     byId("settings").hidden = !rows.length;
     isPaused = settings.paused === true;
