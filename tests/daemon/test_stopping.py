@@ -5,21 +5,17 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
-import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
-import uvloop
 from aiohttp import web
 
-from mq.daemon.tls import Certificate
-from mq.web.answers import Answer
 from mq.web.connections.http_server import HttpServer
-from tests.support.certificates import make_certificate
 from tests.support.processes import Server, wait_until
+from tests.support.slow_readers import SlowlyRead, read_whole
 from tests.support.wire import (
     SMALL_BODY_BYTES,
     Wire,
@@ -187,58 +183,6 @@ async def test_a_request_that_comes_while_idle_connections_are_closed_is_answere
         assert b"Connection: close" in answer
         writer.close()
     await http.shutdown(1)
-
-
-class SlowlyRead:
-    """A server whose answers have 60,000 bytes in buffers of `room_bytes`, and a client that has
-    read the first of them."""
-
-    def __init__(self, folder: Path, room_bytes: int, *, is_tls: bool) -> None:
-        self._room_bytes = room_bytes
-        self._pair = make_certificate(folder, "localhost")
-        self._is_tls = is_tls
-
-    def run(self, use: Callable[[HttpServer, socket.socket], Awaitable[None]]) -> None:
-        """Let `use` drain the server, once it has written its answer."""
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(self._play(use))
-
-    async def _play(self, use: Callable[[HttpServer, socket.socket], Awaitable[None]]) -> None:
-        http = HttpServer(self._handle)
-        context = Certificate(*self._pair).current() if self._is_tls else None
-        loop = asyncio.get_running_loop()
-        listening = await loop.create_server(http, "127.0.0.1", 0, ssl=context)
-        client = await asyncio.to_thread(self._ask, listening.sockets[0].getsockname()[1])
-        while http.busy:
-            await asyncio.sleep(0)
-
-        listening.close()
-        with client:
-            await use(http, client)
-        await http.shutdown(1)
-
-    async def _handle(self, request: web.BaseRequest) -> Answer:
-        assert request.transport is not None
-        sending = request.transport.get_extra_info("socket")
-        sending.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._room_bytes)
-        return Answer(200, "", bytes(60_000))
-
-    def _ask(self, port: int) -> socket.socket:
-        client = socket.socket()
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        client.settimeout(20)
-        client.connect(("127.0.0.1", port))
-        if self._is_tls:
-            trusting = ssl.create_default_context(cafile=str(self._pair.cert))
-            client = trusting.wrap_socket(client, server_hostname="localhost")
-        client.sendall(request_bytes("GET", "/"))
-        assert client.recv(1) == b"H"
-        return client
-
-
-def read_whole(client: socket.socket) -> None:
-    with client.makefile("rb") as reader:
-        assert reader.read().endswith(b"\r\n\r\n" + bytes(60_000))
 
 
 ON_TLS_TOO = pytest.mark.parametrize("is_tls", [False, True], ids=["plain", "TLS"])

@@ -7,7 +7,7 @@ file calls              `faults`: the seam; `native`, `chains`, `file_work`; `ev
 the store, by itself    `stores`, `workspaces`, `commits`, `submits`, `waiting`, `queue_moves`,
                         `fsck`
 over a connection       `wire`, `batches`, `moves`, `peeks`, `properties`; `sites`: a server in
-                        this process
+                        this process; `slow_readers`
 clients                 `faces`, `played`; what they meet: `breaking`, `parting`, `proxy`
 models                  `model`, `lease_model`, `producers`
 processes               `processes`, `preloaded`, `process_trees`, `refusals`,

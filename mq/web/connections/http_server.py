@@ -18,7 +18,7 @@ from mq.web.connections.connection import Connection, Limits
 from mq.web.connections.framing import MAX_HEADERS, body_may_not_come, refuse_framing
 from mq.web.connections.parsers import bound_waiting
 from mq.web.connections.quick_connection import QuickConnection, QuickHandler
-from mq.web.connections.unread import has_closed, is_taken_slowly
+from mq.web.connections.unread import handed_over_bytes, has_closed, is_taken_slowly
 from mq.web.problems import BAD_HTTP, PROBLEMS, error_response, problem_response, raw_answer
 
 FIRST_REQUEST_SECONDS = 1.0
@@ -205,11 +205,18 @@ class HttpServer(web.Server):
         """Whether a request is under way, or an answer that would end with this process."""
         return bool(self.busy) or any(map(_is_taking, self.connections))
 
+    def _handed_over_bytes(self) -> int:
+        transports = [cast(Connection, each).own_transport for each in self.connections]
+        return sum(map(handed_over_bytes, transports))
+
     async def _wait_while(self, is_waited_for: Callable[[], bool], timeout_seconds: float) -> None:
         end = self._event_loop.time() + timeout_seconds
         while self._event_loop.time() < end:
             if not is_waited_for():
-                return
+                handed_over = self._handed_over_bytes()
+                await asyncio.sleep(0)
+                if not is_waited_for() and self._handed_over_bytes() == handed_over:
+                    return
             await asyncio.sleep(DRAIN_LOOK_SECONDS)
 
 
@@ -227,7 +234,7 @@ def _is_expected(connection: web.RequestHandler) -> bool:
 
 def _is_taking(connection: web.RequestHandler) -> bool:
     assert isinstance(connection, Connection)
-    return connection.own_transport is not None and is_taken_slowly(connection.own_transport)
+    return is_taken_slowly(connection.own_transport)
 
 
 def _last(response: web.Response) -> web.Response:

@@ -22,10 +22,10 @@ from aiohttp.web_protocol import _ErrInfo
 from mq.web.answers import Answer
 from mq.web.connections.connection import Connection
 from mq.web.connections.framing import are_heavy
-from mq.web.connections.lingering import linger
+from mq.web.connections.lingering import linger, until_taken
 from mq.web.connections.parsers import new_parser
 from mq.web.connections.strangers import Doorkeeper, keep_only_refused
-from mq.web.connections.unread import poll_for_end, unread_bytes
+from mq.web.connections.unread import is_taken_slowly, poll_for_end, unread_bytes
 
 T = TypeVar("T")
 Parsed = tuple[RawRequestMessage, StreamReader]
@@ -115,15 +115,16 @@ class QuickConnection(Connection):
         self._is_free = stays and not self._messages
         if stays:
             self._await_next()
-        elif self._is_broken and not (is_reset or response.keep_alive):
+        elif not (is_reset or response.keep_alive):
             await self._linger()
         return response, is_reset
 
     async def _linger(self) -> None:
-        """Read on until the client has its answer: that is the last one, and bytes may still come.
-        Once the client's end is read there are none."""
+        """Wait until the client has its answer, which is the last one. If bytes may still come they
+        are read; once the client's end is read there are none."""
+        await until_taken(self.own_transport)
         transport = self.own_transport
-        if transport is None or self._acceptor.is_draining:
+        if transport is None or not self._is_broken or self._acceptor.is_draining:
             return
         if self.has_closed(transport) and not unread_bytes(transport):
             return
@@ -267,8 +268,7 @@ class QuickConnection(Connection):
 
     def drop_handed_over(self) -> None:
         """Drop what was handed over: the request ended before it was asked for."""
-        outcome, self._handed_over = self._handed_over, None
-        self.started = None
+        outcome, self._handed_over, self.started = self._handed_over, None, None
         if outcome is not None and not isinstance(outcome, BaseException):
             assert self._quick_handler is not None
             self._quick_handler.drop(outcome)
@@ -278,7 +278,7 @@ class QuickConnection(Connection):
             super()._close_after_answer()
 
     def _process_keepalive(self) -> None:
-        if self._is_quick:
+        if self._is_quick or is_taken_slowly(self.own_transport):
             self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
         super()._process_keepalive()
 

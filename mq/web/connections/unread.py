@@ -7,7 +7,7 @@ import fcntl
 import select
 import sys
 import termios
-from socket import AF_UNIX, SO_SNDBUF, SOL_SOCKET
+from socket import AF_UNIX, IPPROTO_TCP, SO_SNDBUF, SOL_SOCKET, TCP_INFO
 from typing import NamedTuple
 
 from aiohttp.abc import AbstractStreamWriter
@@ -19,6 +19,10 @@ its client reads more slowly."""
 
 _BROKEN = select.POLLERR | select.POLLNVAL
 _GONE = _BROKEN | select.POLLHUP
+
+_TCP_INFO_BYTES = 128
+_BYTES_ACKED = slice(120, 128)
+"""Where `tcpi_bytes_acked` is in `struct tcp_info` of <linux/tcp.h>."""
 
 
 class _Stall(NamedTuple):
@@ -51,16 +55,20 @@ class Unread:
     def is_stuck(self, transport: asyncio.Transport, now: float, seconds: float) -> bool:
         """Return whether the client has read nothing, or less than MIN_BODY_BYTES_PER_SECOND, for
         `seconds`, while an answer waited for it."""
-        unsent = transport.get_write_buffer_size()
-        if not unsent:
+        if not is_taken_slowly(transport):
             self._stall = None
             return False
-        written = self._written_bytes + (0 if self._writer is None else self._writer.output_size)
-        taken = written - unsent - unacknowledged_bytes(transport)
+        taken = self._taken_bytes(transport)
         least = MIN_BODY_BYTES_PER_SECOND * seconds
         if self._stall is None or taken - self._stall.taken_bytes >= least:
             self._stall = _Stall(now, taken)
         return now - self._stall.since >= seconds
+
+    def _taken_bytes(self, transport: asyncio.Transport) -> int:
+        if _is_tls(transport):
+            return _acknowledged_bytes(transport)
+        written = self._written_bytes + (0 if self._writer is None else self._writer.output_size)
+        return written - transport.get_write_buffer_size() - unacknowledged_bytes(transport)
 
 
 def unread_bytes(transport: asyncio.BaseTransport) -> int:
@@ -82,13 +90,23 @@ def takes_at_once(transport: asyncio.BaseTransport, length: int) -> bool:
     return length + unacknowledged_bytes(transport) <= room
 
 
-def is_taken_slowly(transport: asyncio.Transport) -> bool:
+def is_taken_slowly(transport: asyncio.Transport | None) -> bool:
     """Return whether some of an answer may wait in this process for its client. Over TLS the event
     loop does not tell all: there it may while the system takes no more."""
+    if transport is None:
+        return False
     if transport.get_write_buffer_size():
         return True
-    is_tls = transport.get_extra_info("sslcontext") is not None
-    return is_tls and unacknowledged_bytes(transport) > 0 and not _poll(transport, select.POLLOUT)
+    is_unread = _is_tls(transport) and unacknowledged_bytes(transport) > 0
+    return is_unread and not _poll(transport, select.POLLOUT)
+
+
+def handed_over_bytes(transport: asyncio.Transport | None) -> int:
+    """Return how many bytes the system has been given for a client of TLS. If any wait for it while
+    it takes more, the next turn of the event loop changes that."""
+    if transport is None or not _is_tls(transport):
+        return 0
+    return _acknowledged_bytes(transport) + unacknowledged_bytes(transport)
 
 
 def has_closed(transport: asyncio.BaseTransport) -> bool:
@@ -121,6 +139,19 @@ def may_have_read_all(transport: asyncio.Transport) -> bool:
     hands of the system. What its own system has acknowledged does not tell: that may be late. A
     unix socket is reset only if something was not read."""
     return not _is_unix(transport) and not transport.get_write_buffer_size()
+
+
+def _acknowledged_bytes(transport: asyncio.BaseTransport) -> int:
+    """Return how many bytes the client's system has acknowledged since the connection began."""
+    socket = transport.get_extra_info("socket")
+    if socket is None or socket.fileno() < 0:
+        return 0
+    info: bytes = socket.getsockopt(IPPROTO_TCP, TCP_INFO, _TCP_INFO_BYTES)
+    return int.from_bytes(info[_BYTES_ACKED], sys.byteorder)
+
+
+def _is_tls(transport: asyncio.BaseTransport) -> bool:
+    return transport.get_extra_info("sslcontext") is not None
 
 
 def _is_unix(transport: asyncio.BaseTransport) -> bool:

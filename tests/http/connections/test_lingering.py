@@ -18,6 +18,7 @@ from mq.web.connections.http_server import HttpServer
 from mq.web.connections.lingering import linger
 from tests.support.certificates import make_certificate
 from tests.support.processes import Server
+from tests.support.slow_readers import SlowlyRead, read_whole
 from tests.support.stores import eventually
 from tests.support.wire import Wire, assert_problem
 
@@ -111,3 +112,19 @@ async def test_it_is_not_over_tls_either(tmp_path: Path, monkeypatch: pytest.Mon
 
 async def answer_nothing(request: web.BaseRequest) -> web.Response:
     raise AssertionError("nobody asks")
+
+
+@pytest.mark.parametrize("ending", [{"connection": "close"}, {}], ids=["last", "kept"])
+@pytest.mark.parametrize("is_tls", [False, True], ids=["plain", "TLS"])
+def test_an_answer_is_not_cut_off_while_its_client_reads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: dict[str, str], is_tls: bool
+) -> None:
+    """However long the rest takes that waits in the process when the connection is to be closed."""
+    monkeypatch.setattr("mq.web.connections.http_server.KEEPALIVE_SECONDS", 0.1)
+
+    async def read_late(http: HttpServer, client: socket.socket) -> None:
+        await asyncio.sleep(0.5)  # Over TLS the event loop gives it a fifth of that.
+        await asyncio.to_thread(read_whole, client)
+
+    reading = SlowlyRead(tmp_path, 4096, is_tls=is_tls, tls_end_seconds=0.1)
+    reading.run(read_late, **ending)

@@ -6,11 +6,14 @@ import asyncio
 import os
 import socket
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from mq.web.connections.http_server import HttpServer
 from mq.web.connections.unread import Unread
 from tests.support.processes import Server, wait_until
+from tests.support.slow_readers import SlowlyRead
 from tests.support.token_files import make_token_file
 from tests.support.wire import Wire, request_bytes, server_end, wait_until_closed
 
@@ -124,6 +127,23 @@ def test_an_answer_that_is_read_slowly_comes_whole(
     assert received.endswith(body)
     for each in (other, *poll):
         each.close()
+
+
+@pytest.mark.parametrize("ending", [{"connection": "close"}, {}], ids=["last", "kept"])
+@pytest.mark.parametrize("is_tls", [False, True], ids=["plain", "TLS"])
+def test_what_waits_in_the_process_alone_ends_the_connection_too(
+    tmp_path: Path, ending: dict[str, str], is_tls: bool
+) -> None:
+    """Over TLS the event loop has no part of such an answer in its own buffer."""
+
+    async def read_nothing(http: HttpServer, client: socket.socket) -> None:
+        cutting_off = asyncio.create_task(http.cut_off_unread_forever())
+        while http.connections:
+            await asyncio.sleep(0.01)
+        cutting_off.cancel()
+
+    reading = SlowlyRead(tmp_path, 4096, is_tls=is_tls, tls_end_seconds=1000.0)
+    reading.run(read_nothing, **ending)
 
 
 class SlowClient(asyncio.Transport):
