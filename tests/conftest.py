@@ -50,13 +50,12 @@ def pytest_collection_finish() -> None:
 def log_as_before() -> Iterator[None]:
     """Whatever a test does to the log of this process, others read theirs as usual: a command that
     runs within a test sends all of it to stderr."""
-    root, access = logging.getLogger(), logging.getLogger("aiohttp.access")
-    handlers, level, access_level = root.handlers[:], root.level, access.level
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
     yield
     structlog.reset_defaults()
     root.handlers[:] = handlers
     root.setLevel(level)
-    access.setLevel(access_level)
 
 
 # File systems and roots

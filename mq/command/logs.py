@@ -89,8 +89,6 @@ def configure_logs(log_format: str, process: str) -> None:
         )
     )
     logging.basicConfig(handlers=[handler], level=logging.INFO, force=True)
-    # A line for each request costs more than the request. An access log is a proxy's business.
-    logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),

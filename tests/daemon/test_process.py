@@ -64,6 +64,13 @@ def test_configuration_is_one_line_with_every_setting(server: Server) -> None:
     assert found["mode"] == "700"
 
 
+def test_requests_are_not_logged(server: Server) -> None:
+    for _ in range(2):
+        assert request(server.port, "PUT", "/unlogged")[0] in (200, 201)
+
+    assert "/unlogged" not in server.log()
+
+
 def test_environment_beats_defaults_and_flags_beat_it(
     tmp_path: Path, processes: list[Process]
 ) -> None:

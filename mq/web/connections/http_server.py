@@ -108,6 +108,7 @@ class HttpServer(web.Server):
             loop=self._event_loop,
             limits=self._limits,
             quick_handler=self.quick_handler,
+            # A line for each request costs more than the request: that is a proxy's business.
             access_log=None,
             auto_decompress=False,
             keepalive_timeout=KEEPALIVE_SECONDS,
