@@ -17,7 +17,7 @@ def test_one_message_is_not_several(number: int, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0.4, "0 s"), (119, "119 s"), (150, "2 min"), (5400, "1.5 h"), (200_000, "2.3 d")],
+    [(0.4, "0 s"), (119, "119 s"), (150, "2 min"), (5400, "1.5 h"), (86_400, "1.0 d")],
 )
 def test_a_duration_is_read_at_a_glance(seconds: float, text: str) -> None:
     assert duration_text(seconds) == text
@@ -27,6 +27,7 @@ def test_a_duration_is_read_at_a_glance(seconds: float, text: str) -> None:
     ("done", "left", "seconds", "texts"),
     [
         (2000, 9000, 10.0, ["200/s", "45 s left"]),
+        (2000, 1, 10.0, ["200/s", "0 s left"]),
         (2000, None, 10.0, ["200/s"]),
         (2000, 0, 10.0, ["200/s"]),
         (9, -4, 3.0, ["3/s"]),

@@ -11,6 +11,7 @@ import pytest
 from mq.spool.spool import Spool
 from tests.support.fsck import Fsck
 from tests.support.messages import DAY_NS, SECOND_NS, read_seal, seal_of, write_message
+from tests.support.processes import wait_until
 
 
 @pytest.fixture
@@ -49,6 +50,24 @@ def test_a_seal_that_says_what_cannot_be_is_written_anew(
     assert seal.published_ns <= time.time_ns()
     assert path.read_bytes() == b"body"
     assert path.stat().st_mtime_ns > now_ns + 900 * SECOND_NS
+
+
+def test_a_message_that_is_due_stays_due(root: Path, fsck: Fsck) -> None:
+    """Its stamp is older than the new seal now, and would not count."""
+    name = "delay/orders:1"
+    seal = seal_of(b"body", published_ns=time.time_ns() + 9 * DAY_NS)
+
+    def is_stamped() -> bool:
+        status = write_message(root / name, seal=seal, due_in_seconds=0.1).stat()
+        return status.st_ctime_ns < status.st_mtime_ns
+
+    wait_until(is_stamped)
+    wait_until(lambda: time.time_ns() > (root / name).stat().st_mtime_ns)
+
+    fsck.assert_mends("seal", name, "published 8 days from now", "a new seal was written")
+
+    status = (root / name).stat()
+    assert status.st_ctime_ns < status.st_mtime_ns < time.time_ns() + 2 * SECOND_NS
 
 
 def test_a_clock_that_is_behind_costs_no_message_its_place(
