@@ -6,12 +6,13 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from io import BufferedIOBase
+from pathlib import Path
 
 import pytest
 
 from mq.config import MAX_BATCH_LINES
 from mq.lines.ndjson import Line
-from mq.lines.transfer import put_in
+from mq.lines.transfer import TakenOut, put_in, take_out
 
 
 @pytest.fixture
@@ -54,3 +55,19 @@ def test_a_pipe_takes_many_lines_while_a_batch_is_on_its_way(
 
     assert published[-1] == 2 * MAX_BATCH_LINES + 2
     assert batches == [2, MAX_BATCH_LINES, MAX_BATCH_LINES]
+
+
+def test_as_many_are_taken_out_as_asked_for_however_many_batches_that_takes(
+    tmp_path: Path,
+) -> None:
+    ready = iter(range(400))
+    told: list[int] = []
+
+    with (tmp_path / "lines").open("wb") as lines:
+        kept = take_out(
+            lambda: TakenOut(Line(b"%d" % next(ready)), lambda: True), lines, 250, told.append
+        )
+
+    assert kept == 0
+    assert (tmp_path / "lines").read_bytes().count(b"\n") == 250 == told[-1]
+    assert next(ready) == 250
