@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from mq.daemon.healthy import command_line
+from mq.config import ServerConfig
+from mq.daemon import healthy
+from mq.daemon.cli import mq
+from mq.daemon.healthy import ask, command_line, config_of
 from tests.support.certificates import Pair, make_certificate
 from tests.support.processes import FreshServer, Process, Server, free_port, wait_until
 from tests.support.token_files import make_token_file
@@ -102,8 +108,33 @@ def test_a_unix_socket_is_asked_where_there_is_nothing_else(
     assert is_healthy(server)
 
 
-def test_the_first_server_that_runs_is_asked_and_no_other_program() -> None:
-    """It is alone in a container. Here only how it is told can be looked at."""
+@pytest.mark.parametrize("status", [200, 401, 404, 500, 503])
+def test_an_api_that_fails_is_not_healthy(status: int, tmp_path: Path) -> None:
+    """Whatever else it answers, it works."""
+    path = tmp_path / "mq.sock"
+    with socket.socket(socket.AF_UNIX) as listening, ThreadPoolExecutor() as threads:
+        listening.bind(str(path))
+        listening.listen()
+        asked = threads.submit(ask, ServerConfig(address="", admin=None, socket=path))
+        connection, _ = listening.accept()
+        with connection:
+            assert connection.recv(4096).startswith(b"GET / ")
+            connection.sendall(b"HTTP/1.1 %d What\r\nContent-Length: 3\r\n\r\nwhy" % status)
+            assert asked.result(30) == (f"{status} why" if status >= 500 else None)
+
+
+def test_without_a_pid_the_first_server_that_runs_is_asked(
+    start_server: StartServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container has one alone. On this machine others may run as well."""
+    admin = f"127.0.0.1:{free_port()}"
+    server = start_server(f"--admin={admin}")
+    monkeypatch.setattr(healthy, "_processes", lambda: [os.getpid(), server.popen.pid])
+
+    assert str(config_of(None, [mq]).admin) == admin
+
+
+def test_another_program_is_not_asked() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "mq.daemon.healthy", "1"],
         check=False,

@@ -126,6 +126,22 @@ def test_idle_connections_are_closed_while_others_are_answered(
     assert server.popen.wait(30) == 0
 
 
+def test_nobody_new_is_let_in(start_server: Callable[..., Server], connect: Connect) -> None:
+    server = start_server()
+    wire = connect(server)
+    assert wire.request("PUT", "/orders").status == 201
+    wire.send(request_bytes("POST", "/orders/messages", content_length="4"), b"bo")
+    wait_until_read(server, wire)
+
+    server.popen.send_signal(signal.SIGTERM)
+    with pytest.raises(ConnectionRefusedError):
+        wait_until(lambda: connect(server).close())
+    wire.send(b"dy")
+
+    assert wire.answer().status == 201
+    assert server.popen.wait(30) == 0
+
+
 def test_nobody_asks_a_store_that_is_closed(start_server: Callable[..., Server]) -> None:
     server = start_server("--admin=127.0.0.1:0", "--admin-write")
     paths = ["/metrics", "/queues", "/api/q/messages?peek&state=leased"] * 2
