@@ -28,6 +28,8 @@ class FaultLedger:
         """The bodies that were sent in one request: all of them are there or none."""
         self.copies: dict[bytes, int] = {}
         """To how many queues a body was sent, if to several: all have it, or none."""
+        self.handovers: dict[str, frozenset[bytes]] = {}
+        """What a message was handed over for: that is there, or the message."""
         self.published: dict[str, bytes] = {}
         self.queues: dict[str, str] = {}
         self.asked_to_remove: set[str] = set()
@@ -66,6 +68,11 @@ class FaultLedger:
             f"a batch of {len(b)} is there in part"
             for b in self.batches
             if 0 < len(b & there) < len(b)
+        ]
+        wrong += [
+            f"{message_id} was handed over in part"
+            for message_id, bodies in self.handovers.items()
+            if (message_id in homes) == bool(bodies & there)
         ]
         for message_id, body in whole.items():
             if body is None or body not in self.sent:

@@ -53,6 +53,10 @@ async def leased(service: Service) -> dict[str, str]:
     return {"id": received.message_id, "lease": received.headers["etag"]}
 
 
+async def leased_and_fresh(service: Service) -> dict[str, str]:
+    return await leased(service) | await nothing(service)
+
+
 async def with_properties(service: Service) -> dict[str, str]:
     """Two, one of them large."""
     await _empty(service)
@@ -159,6 +163,7 @@ def _batch(length: int) -> bytes:
 
 _MESSAGE = "/orders/messages/{id}"
 _BY_ID = "/orders/messages?id={id}&visibility="
+_HAND_OVER = "/bills/messages?removes=orders/{id}"
 
 OPERATIONS = {
     "publish": _operation(nothing, "POST", _MESSAGES, _SMALL_BODY, 201),
@@ -184,6 +189,14 @@ OPERATIONS = {
     "publish a batch to two queues": _operation(nothing, "POST", _MESSAGES + "?batch&also=bills",
                                                 _batch(20), 201,
                                                 Content_Type="application/x-ndjson"),
+    "hand over": _operation(leased_and_fresh, "POST", _HAND_OVER, b"{fresh}", 201,
+                            If_Match="{lease}"),
+    "hand over large with an id": _operation(leased_and_fresh, "POST", _HAND_OVER,
+                                             b"{fresh}" + _LARGE_BODY, 201, 200,
+                                             If_Match="{lease}", X_Message_Id="own-{fresh}"),
+    "hand over for a batch": _operation(leased_and_fresh, "POST", _HAND_OVER + "&batch&also=orders",
+                                        _batch(20), 201, If_Match="{lease}",
+                                        Content_Type="application/x-ndjson"),
     "receive": _operation(ready, "GET", _MESSAGES, b"", 200),
     "receive large": _operation(large, "GET", _MESSAGES, b"", 200),
     "receive from an unlisted queue": _operation(full_queue, "GET", "/{queue}/messages", b"", 200),

@@ -78,6 +78,10 @@ class Service:
         elif request.method == "POST":
             self.ledger.sent.update(_bodies(request))
             self.ledger.batches.append(frozenset(_bodies(request)))
+            if "removes=" in request.target:
+                message_id = _handed_over(request)
+                self.ledger.asked_to_remove.add(message_id)
+                self.ledger.handovers[message_id] = frozenset(_bodies(request))
             if "also=" in request.target:
                 number = 1 + len(_value_of("also", request).split(","))
                 self.ledger.copies |= dict.fromkeys(_bodies(request), number)
@@ -95,6 +99,8 @@ class Service:
             ledger.published.update(zip(ids, _bodies(request), strict=True))
             ledger.queues.update(dict.fromkeys(ids, _queue_of(request)))
             ledger.notes.update(dict.fromkeys(ids, note))
+            if "removes=" in request.target:
+                ledger.removed.add(_handed_over(request))
         elif request.method == "DELETE" and answer.status in (200, 202):
             ledger.removed |= self._removed_by(request)
             ledger.notes.update(dict.fromkeys(self._removed_by(request), note))
@@ -209,6 +215,10 @@ def _received(answer: LoadAnswer) -> list[tuple[str, bytes]]:
 
 def _queue_of(request: ServiceRequest) -> str:
     return request.target.split("/")[1]
+
+
+def _handed_over(request: ServiceRequest) -> str:
+    return _value_of("removes", request).partition("/")[2]
 
 
 def _value_of(parameter: str, request: ServiceRequest) -> str:
