@@ -12,6 +12,7 @@ from mq.names import MessageId, QueueName
 from mq.spool.batch_names import parse_batch_name
 from mq.spool.finder import Finder
 from mq.spool.handovers import give_up
+from mq.spool.leftovers import Leftovers
 from mq.spool.queue.queues import begin_deletion, finish_deletion
 from mq.spool.sets import hold_set
 from mq.spool.spark.finished import DoneBatches
@@ -125,6 +126,17 @@ def test_a_deletion_takes_what_is_of_its_queue(spool: Spool, orders: Path, name:
     finish_deletion(spool, BILLS)
 
     assert sorted(os.listdir(folder)) == ["orders:1", "orders:2"]
+
+
+@pytest.mark.parametrize(("name", "has_taken"), [(OPEN, True), (OPEN, False), (SEALED, True)])
+def test_a_purge_brings_what_is_published_to_its_queue_first(
+    spool: Spool, orders: Path, name: str, *, has_taken: bool
+) -> None:
+    leave(spool, name, has_taken=has_taken)
+
+    assert Leftovers(spool, ORDERS, ignore).deliver()
+
+    assert names_in(orders) == (["1", "2"] if has_taken else [])
 
 
 @pytest.mark.parametrize("name", [OPEN, SEALED])

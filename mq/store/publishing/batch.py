@@ -234,8 +234,8 @@ def seal_batch(work: Workspace, batch: Batch) -> Operation[None]:
     """Publish a filled batch. On return all of it survives a power cut, and its new messages count
     as undelivered, for the caller to end.
 
-    A failed sync opens the set again, so that closing gives it up; but not one that has taken a
-    message: a sweep rolls that forward. Raises QueueNotFound, StoreUnavailable, MessageNotFound,
+    A failed sync opens the set again, so that closing gives it up, or leaves it to a sweep if it
+    has taken a message. Raises QueueNotFound, StoreUnavailable, MessageNotFound,
     LeaseMismatch.
     """
     patience: Patience | None = None
@@ -253,7 +253,7 @@ def seal_batch(work: Workspace, batch: Batch) -> Operation[None]:
         yield Unsynced(batch.took_into, (Folder.NEW,), is_more, implied=took_from)
     except BaseException as error:
         _end_delivery(work, batch)
-        if isinstance(error, StoreUnavailable) and batch.removes is None:
+        if isinstance(error, StoreUnavailable):
             work.spool.rename_within(Folder.NEW, batch.name.sealed, batch.name.open)
             batch.is_sealed = False
         raise

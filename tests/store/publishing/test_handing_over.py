@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import errno
 import os
+from contextlib import closing, suppress
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 
+from mq.commit.barrier import Unsynced
+from mq.ctl.ways.by_root import RootAccess
+from mq.disk.calls import run_one
+from mq.disk.file_work import FileCalls
 from mq.errors import MessageNotFound, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
+from mq.spool.locks import lock_names
 from mq.spool.message.held import Held, hold
+from mq.store.publishing.copies import publish_one
 from mq.store.receiving.received_message import Received
 from mq.store.removing.remove_under_lease import UnderLease
 from mq.store.store import Store
@@ -125,6 +133,38 @@ async def test_who_publishes_the_message_again_is_told_that_it_was_published(dis
 
         assert again.is_duplicate
         assert await drain(store, ORDERS) == []
+
+
+@pytest.mark.parametrize(
+    ("has_one_log", "is_of_network"), [(True, False), (False, False), (False, True)]
+)
+async def test_what_is_synced_and_locked_on_its_way(
+    disk: Path, *, has_one_log: bool, is_of_network: bool
+) -> None:
+    """The folder of the set has a name that only a log, or a sync of all, or its own keeps."""
+    async with store_on(disk) as store:
+        received = await received_of(store, "own")
+    with closing(RootAccess(disk)) as access:
+        work = access._runner.work
+        work.spool.has_one_log, work.files.is_of_network = has_one_log, is_of_network
+        publishing = publish_one(work, BILLS, draft_of(b"bill"), (), removing(received))
+        needs: list[object] = []
+        answer: object = None
+        with suppress(StopIteration):
+            while True:
+                needs.append(publishing.send(answer))
+                # A producer that publishes under its id meanwhile has to wait.
+                assert lock_names(work.spool, ["orders:own"]) is None
+                answer = run_one(*needs[-1]) if isinstance(needs[-1], FileCalls) else None
+        files, folders, is_more, implied, _ = [*filter(_is_unsynced, needs)][-1]
+
+    assert (folders, implied) == (("new",), ("delay",))
+    assert is_more is not has_one_log
+    assert len(files) == is_of_network
+
+
+def _is_unsynced(need: object) -> TypeGuard[Unsynced]:
+    return isinstance(need, Unsynced)
 
 
 async def test_a_batch_that_was_published_before_still_removes_it(disk: Path) -> None:
