@@ -25,7 +25,7 @@ from mq.store.holding import hold_all
 from mq.store.indexing import MAX_LISTINGS, being_made_again, find_space
 from mq.store.patience import Patience, with_message, with_own_id
 from mq.store.publishing.filling import Batch, vanished
-from mq.store.publishing.handing_over import end_removal, refuse_own_id, take_message
+from mq.store.publishing.handing_over import check_removed, end_removal, take_message
 from mq.store.publishing.own_id import Ids, check_publish_under
 from mq.store.publishing.parts import BatchPart, Placed
 from mq.store.publishing.publish import Entry, Published, try_to_hold
@@ -160,7 +160,7 @@ def _fill(
     patience = with_own_id(None)
     while True:
         batch = Batch(work, [BatchPart(work, *each) for each in placed.items()], removes)
-        refuse_own_id(batch)
+        check_removed(work, batch)
         is_filled = False
         try:
             if is_short(batch):

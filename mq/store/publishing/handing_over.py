@@ -15,15 +15,16 @@ from mq.spool.message.opening import move_held, open_held
 from mq.store.publishing.filling import Batch, vanished
 from mq.store.removing.remove import ABSENT, places
 from mq.store.removing.remove_under_lease import Removed, UnderLease, remove_leased
-from mq.store.shared_state import Workspace, no_message, not_there
+from mq.store.shared_state import Workspace, no_message, not_there, refuse_fifo
 
 
-def refuse_own_id(batch: Batch) -> None:
+def check_removed(work: Workspace, batch: Batch) -> None:
     """Raise InvalidRequest if a message is to be removed for one that its queue would take for
-    the same."""
+    the same; QueueIsFifo for a message whose group the gateway keeps."""
     if batch.removes is None:
         return
     queue, message_id, _ = batch.removes
+    refuse_fifo(work, queue)
     if any(each.queue == queue and message_id in each.own_ids for each in batch.parts):
         raise InvalidRequest(
             f"message {message_id} of queue {queue} cannot be removed for one of the same id "

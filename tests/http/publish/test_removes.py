@@ -162,6 +162,16 @@ def test_what_cannot_be_published_removes_nothing(wire: Wire, queue: str, source
     assert wire.remove(source, message_id, if_match=lease).status == 202
 
 
+def test_a_message_of_a_fifo_queue_is_left_to_the_gateway(wire: Wire, queue: str) -> None:
+    fifo = f"{queue}.fifo"
+    wire.request("PUT", f"/{fifo}")
+
+    answer = hand_over(wire, queue, f"{fifo}/own", UNKNOWN)
+
+    assert_problem(answer, 409, "fifo-queue", "mq-sqs")
+    assert wire.count(queue) == (0, 0)
+
+
 @pytest.mark.parametrize(
     ("removes", "if_match", "what"),
     [
