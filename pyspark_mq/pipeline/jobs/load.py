@@ -75,6 +75,7 @@ def load(spark: Any, place: QueuePlace, job: LoadJob, line: ProgressLine) -> int
     """Publish the rows of some files as one write. Returns how many messages that were, 0 if this
     write was done before or there are no rows. Raises JobRefused if the files are not what the job
     says, and what the write raises; then nothing is published."""
+    place.require_target(job.to)
     try:
         return publish_once(_messages(spark, job), place, job.to, job.write_name, line)
     except (PySparkException, Py4JJavaError) as error:

@@ -77,6 +77,7 @@ def replay(spark: Any, place: QueuePlace, job: ReplayJob, line: ProgressLine) ->
     """Publish what the lake has, in the order of publication, as one write. Returns how many
     messages that were, 0 if this write was done before or no row fits. Messages that were damaged
     have no body and are left out. Raises JobRefused, and what the write raises."""
+    place.require_target(job.to)
     lake = Lake(spark, job.lake)
     if not lake.folder.exists(""):
         raise JobRefused(f"there is no lake {job.lake}; mq-pipeline archive makes one")
