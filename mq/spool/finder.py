@@ -33,9 +33,9 @@ class _Stage(NamedTuple):
 class Finder:
     """Looks for messages of one queue, among its dead letters too.
 
-    The batches in `new` are listed when the finder is made. Its maker must hold the locks of
-    the ids that it will look for: from then on no message with these ids is published, so one that
-    is not in `new` yet does not get there. All other places are looked at for each id.
+    The batches in `new` are listed when the finder is made. Its maker must hold the locks of the
+    ids that it will look for: from then on no message with these ids is published or handed over,
+    so one that is not in `new` yet does not get there. All other places are looked at for each id.
     """
 
     def __init__(
@@ -44,11 +44,12 @@ class Finder:
         """`dead_letters` are the queues that its dead letters may be in. Raises OSError."""
         self._spool, self._root, self._done = spool, f"{spool.root}", done
         ready, delayed = f"{Folder.QUEUES}/{queue}/", f"{Folder.DELAY}/{queue}:"
+        new = _names_in_new(spool)
         self._first = [
             f"{Folder.NEW}/{queue}:",
-            *(f"{Folder.NEW}/{batch}/{queue}:" for batch in sealed_batches(spool, queue)),
+            *(f"{Folder.NEW}/{name}/{queue}:" for name in new if _is_sealed_batch(name, queue)),
             *(ready, delayed) * ON_ITS_WAY,
-            *(f"{Folder.NEW}/{batch}/{HIDDEN}{queue}:" for batch in handovers(spool)),
+            *(f"{Folder.NEW}/{name}/{HIDDEN}{queue}:" for name in new if is_handover(name)),
         ]
         self._dead_letters = list(dead_letters)
         # The last places are those of a claim that was given back and of a dead letter that got
@@ -200,15 +201,10 @@ def _claimed(root: str, groups: Iterable[str], flat: str) -> Iterator[str]:
 
 def sealed_batches(spool: Spool, queue: QueueName) -> list[str]:
     """Return the sealed batches of a queue."""
-    return [name for name in _batches(spool) if _is_sealed_batch(name, queue)]
+    return [name for name in _names_in_new(spool) if _is_sealed_batch(name, queue)]
 
 
-def handovers(spool: Spool) -> list[str]:
-    """Return the handovers, open or sealed, which may have taken messages of any queue."""
-    return [name for name in _batches(spool) if is_handover(name)]
-
-
-def _batches(spool: Spool) -> list[str]:
+def _names_in_new(spool: Spool) -> list[str]:
     """Return the names in `new`, or none if there are no batches. Usually there are none, and the
     number of links of `new` says so on file systems that count folders there. That of a network
     file system may not count them, or be from before another host made one."""

@@ -235,8 +235,7 @@ def seal_batch(work: Workspace, batch: Batch) -> Operation[None]:
     as undelivered, for the caller to end.
 
     A failed sync opens the set again, so that closing gives it up, or leaves it to a sweep if it
-    has taken a message. Raises QueueNotFound, StoreUnavailable, MessageNotFound,
-    LeaseMismatch.
+    has taken a message. Raises QueueNotFound, StoreUnavailable, MessageNotFound, LeaseMismatch.
     """
     patience: Patience | None = None
     while not (yield from _seal(work, batch)):

@@ -61,8 +61,8 @@ def take_message(work: Workspace, batch: Batch, asked: UnderLease) -> FileWork[b
     work.require_queue(queue)
     if work.spool.exists(Folder.REMOVE, file_name(queue, message_id)):
         raise MessageNotFound(
-            f"message {message_id} of queue {queue} was removed already. If no answer to such a "
-            "request came, that request did it, and published its messages"
+            f"message {message_id} of queue {queue} was removed already: perhaps by a request "
+            "like this one whose answer was lost, and which has published its messages then"
         )
     if any(work.spool.exists(*each) for each in places(queue, message_id)):
         raise LeaseMismatch(

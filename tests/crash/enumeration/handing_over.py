@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from tests.crash.enumeration.acting import Chance, failing_once, lease_seconds, stock
-from tests.crash.enumeration.clients import PlayedClients
 from tests.crash.enumeration.clock import LONG_SECONDS
 from tests.crash.enumeration.scene import Scene
-from tests.crash.enumeration.several import QUEUES, publish_to_all
+from tests.crash.enumeration.several import QUEUES, end_one, publish_to_all
 
 
 def hand_over(scene: Scene, chance: Chance) -> None:
@@ -64,12 +63,3 @@ def end_queue_of_handover(scene: Scene, chance: Chance) -> None:
     with clients.failing("rename", after=chance.randint(0, 3)):
         clients.run(publish_to_all(clients, removes=received))
     end_one(clients, chance)
-    clients.server.sweep()
-    clients.run(*(clients.receive(each, lease_seconds(chance)) for each in QUEUES))
-
-
-def end_one(clients: PlayedClients, chance: Chance) -> None:
-    queue = chance.choice(QUEUES)
-    clients.run(clients.delete(queue) if chance.random() < 0.5 else clients.purge(queue))
-    if chance.random() < 0.5:
-        clients.run(clients.create(queue))

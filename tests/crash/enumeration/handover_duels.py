@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
+from mq.store.receiving.received_message import Received
 from tests.crash.enumeration.acting import Chance, interleave, two_servers
 from tests.crash.enumeration.clients import PlayedClients
 from tests.crash.enumeration.clock import LONG_SECONDS, SHORT_SECONDS
@@ -27,10 +29,7 @@ def hand_over_late(scene: Scene, step: Chance) -> None:
         move_due(scene.root, scene.files())
         others.run(others.receive("a", LONG_SECONDS))
 
-    def hand_over() -> None:
-        clients.run(publish_to_all(clients, removes=received))
-
-    interleave(scene, step, clients.files, hand_over, redeliver_and_receive)
+    _hand_over_beside(scene, step, clients, received, redeliver_and_receive)
 
 
 def hand_over_while_it_comes_again(scene: Scene, step: Chance) -> None:
@@ -39,12 +38,9 @@ def hand_over_while_it_comes_again(scene: Scene, step: Chance) -> None:
     clients.run(clients.publish("a", own_id="own"))
     [received] = clients.run(clients.receive("a", LONG_SECONDS))
 
-    def hand_over() -> None:
-        clients.run(publish_to_all(clients, removes=received))
-
     with without_patience():
-        interleave(
-            scene, step, clients.files, hand_over, lambda: receive_what_comes_again(scene, others)
+        _hand_over_beside(
+            scene, step, clients, received, lambda: receive_what_comes_again(scene, others)
         )
 
 
@@ -74,11 +70,8 @@ def end_while_handing_over(
         if not is_purge:
             others.run(others.create(queue))
 
-    def hand_over() -> None:
-        clients.run(publish_to_all(clients, removes=received))
-
     with without_patience():
-        interleave(scene, step, clients.files, hand_over, end)
+        _hand_over_beside(scene, step, clients, received, end)
     others.server.sweep()
 
 
@@ -88,13 +81,10 @@ def publish_what_is_handed_over(scene: Scene, step: Chance) -> None:
     clients.run(clients.publish("a", own_id="own"))
     [received] = clients.run(clients.receive("a", LONG_SECONDS))
 
-    def hand_over() -> None:
-        clients.run(publish_to_all(clients, removes=received))
-
     def publish_again() -> None:
         others.run(others.publish("a", own_id="own"))
 
-    interleave(scene, step, clients.files, hand_over, publish_again)
+    _hand_over_beside(scene, step, clients, received, publish_again)
 
 
 def remove_what_is_handed_over(scene: Scene, step: Chance) -> None:
@@ -102,13 +92,10 @@ def remove_what_is_handed_over(scene: Scene, step: Chance) -> None:
     clients, others = two_servers(scene, ready=1)
     [received] = clients.run(clients.receive("a", LONG_SECONDS))
 
-    def hand_over() -> None:
-        clients.run(publish_to_all(clients, removes=received))
-
-    def remove(others: PlayedClients) -> None:
+    def remove() -> None:
         others.run(others.remove("a", received.message_id))
 
-    interleave(scene, step, clients.files, hand_over, partial(remove, others))
+    _hand_over_beside(scene, step, clients, received, remove)
 
 
 HANDOVER_DUELS = (
@@ -124,3 +111,15 @@ HANDOVER_DUELS = (
     Row("publish what is handed over", publish_what_is_handed_over),
     Row("remove what is handed over", remove_what_is_handed_over),
 )
+
+
+def _hand_over_beside(
+    scene: Scene,
+    step: Chance,
+    clients: PlayedClients,
+    received: Received,
+    other: Callable[[], object],
+) -> None:
+    """Hand a message over, while another actor does something."""
+    handing_over = partial(publish_to_all, clients, removes=received)
+    interleave(scene, step, clients.files, lambda: clients.run(handing_over()), other)

@@ -152,6 +152,11 @@ def end_one_of_several(scene: Scene, chance: Chance) -> None:
     clients = stock(scene, chance, ready=chance.randrange(2))
     with clients.failing("rename", after=chance.randint(1, 3)):
         clients.run(publish_to_all(clients, chance.randint(1, 2)))
+    end_one(clients, chance)
+
+
+def end_one(clients: PlayedClients, chance: Chance) -> None:
+    """Delete or purge one of the queues, sweep, and receive what is left."""
     queue = chance.choice(QUEUES)
     clients.run(clients.delete(queue) if chance.random() < 0.5 else clients.purge(queue))
     if chance.random() < 0.5:
