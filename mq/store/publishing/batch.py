@@ -279,10 +279,12 @@ def _seal(work: Workspace, batch: Batch) -> Operation[bool]:
 
 
 def _hold_with_space(work: Workspace, batch: Batch) -> Operation[None]:
-    """Hold all queues of a batch until the next `yield`, once each has room for its new messages.
-    Raises QueueNotFound, StoreUnavailable."""
+    """Hold all queues of a batch, and that of the message that it removes, until the next `yield`,
+    once each has room for its new messages. Raises QueueNotFound, StoreUnavailable."""
+    # A deletion looks into `new` first, and what is taken comes there.
+    taken_from = [] if batch.removes is None else [batch.removes[0]]
     for _ in range(MAX_LISTINGS):
-        yield from hold_all(work, batch.queues)
+        yield from hold_all(work, batch.queues + taken_from)
         for part in batch.parts:
             if part.added and not work.knows_space(part.queue, part.added):
                 yield from find_space(work, part.queue, part.added)

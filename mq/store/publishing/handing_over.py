@@ -42,9 +42,9 @@ def end_removal(work: Workspace, removes: Removed) -> Operation[None]:
 
 def take_message(work: Workspace, batch: Batch, asked: UnderLease) -> FileWork[bool]:
     """Move the message that a batch removes into its open set, if its lease is the current one:
-    from here on the batch is published. Its queues are held, and the lock of the message's id, so
-    that no other message has its name meanwhile. Returns False if another process holds the
-    message's lock. Raises QueueNotFound, MessageNotFound, LeaseMismatch, StoreUnavailable,
+    from here on the batch is published. Its queues are held, that of the message too, and the lock
+    of the message's id, so that no other message has its name meanwhile. Returns False if another
+    process holds the message's lock. Raises MessageNotFound, LeaseMismatch, StoreUnavailable,
     OSError."""
     queue, message_id, leases = asked
     held = yield from open_held(work.spool, Folder.DELAY, file_name(queue, message_id))
@@ -58,7 +58,6 @@ def take_message(work: Workspace, batch: Batch, asked: UnderLease) -> FileWork[b
                     return True
                 if not work.spool.exists(Folder.NEW, batch.name.open):
                     raise vanished(work.spool, batch.queues)
-    work.require_queue(queue)
     if work.spool.exists(Folder.REMOVE, file_name(queue, message_id)):
         raise MessageNotFound(
             f"message {message_id} of queue {queue} was removed already: perhaps by a request "

@@ -11,15 +11,18 @@ from typing import TypeGuard
 import pytest
 
 from mq.commit.barrier import Unsynced
+from mq.commit.operation import Operation
 from mq.ctl.ways.by_root import RootAccess
 from mq.disk.calls import run_one
 from mq.disk.file_work import FileCalls
-from mq.errors import MessageNotFound, StoreUnavailable
+from mq.errors import MessageNotFound, QueueNotFound, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
 from mq.spool.locks import lock_names
 from mq.spool.message.held import Held, hold
+from mq.spool.queue.queues import begin_deletion, finish_deletion
 from mq.store.publishing.copies import publish_one
+from mq.store.publishing.publish import Published
 from mq.store.receiving.received_message import Received
 from mq.store.removing.remove_under_lease import UnderLease
 from mq.store.store import Store
@@ -165,6 +168,45 @@ async def test_what_is_synced_and_locked_on_its_way(
 
 def _is_unsynced(need: object) -> TypeGuard[Unsynced]:
     return isinstance(need, Unsynced)
+
+
+async def test_a_queue_that_is_made_again_does_not_know_the_id_of_what_was_taken(
+    disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The deletion of its queue has looked into `new`, where what is taken comes to, and not yet
+    into `delay`."""
+    async with store_on(disk) as store:
+        received = await received_of(store, "own")
+    with closing(RootAccess(disk)) as access, closing(RootAccess(disk)) as other:
+        publishing = publish_one(
+            access._runner.work, BILLS, draft_of(b"bill"), (), removing(received)
+        )
+        assert _is_unsynced(publishing.send(None))
+        spool = other._spool
+        names = spool.names
+
+        def take_after_a_look(folder: Folder) -> list[str]:
+            found = names(folder)
+            if folder is Folder.NEW:
+                with suppress(QueueNotFound):
+                    _go_on_to_the_next_sync(publishing)
+            return found
+
+        monkeypatch.setattr(spool, "names", take_after_a_look)
+        assert begin_deletion(spool, ORDERS)
+        finish_deletion(spool, ORDERS)
+        with suppress(StopIteration):
+            _go_on_to_the_next_sync(publishing)
+    async with store_on(disk) as store:
+        again = await store.publish(ORDERS, draft_of(b"another", MessageId("own")))
+
+        assert not again.is_duplicate
+
+
+def _go_on_to_the_next_sync(publishing: Operation[Published]) -> None:
+    answer: object = None
+    while not _is_unsynced(need := publishing.send(answer)):
+        answer = run_one(*need) if isinstance(need, FileCalls) else None
 
 
 async def test_a_batch_that_was_published_before_still_removes_it(disk: Path) -> None:
