@@ -10,7 +10,7 @@ from mq.fsck.suspect import FindingKind, PlacedSuspect, SuspectPlace, move_to_co
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, queue_path
 from mq.spool.batch_names import BatchName
-from mq.spool.handovers import taken_in
+from mq.spool.handovers import is_published
 from mq.spool.message.held import Lost, Opened, fails_its_seal, seal_of, set_aside
 from mq.spool.queue.queues import DELETING_SUFFIX, finish_deletion, has_queue
 from mq.spool.sets import hold_set
@@ -169,14 +169,14 @@ class AbandonedBatch(PlacedSuspect):
         if isinstance(fd, Lost):
             return None
         self.spool.files.close(fd)
-        if self._is_published():
+        if is_published(self.spool, self.place.name):
             return "a batch that is published, not delivered"
         return "a batch whose publisher died before it was published"
 
     def mend(self) -> str | None:
         """Finish the batch as a sweep does. It remains a finding while a member has no queue."""
         why: list[str] = []
-        is_published = self._is_published()
+        was_published = is_published(self.spool, self.place.name)
         swept = Sweeper(self.spool, lambda *left: why.append(": ".join(left))).finish_batch(
             self.place.name, self.batch
         )
@@ -184,12 +184,8 @@ class AbandonedBatch(PlacedSuspect):
             raise OSError(0, "; ".join(why[:3]))
         if not swept.sets:
             return None
-        if not is_published:
+        if not was_published:
             return "moved to remove, for the reaper"
         queue = self.batch.queue
         where = "their queues" if queue is None else f"queue {queue}"
         return f"delivered {swept.delivered} messages to {where}"
-
-    def _is_published(self) -> bool:
-        name = self.place.name
-        return name == self.batch.sealed or bool(taken_in(self.spool, name))

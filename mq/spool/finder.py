@@ -13,6 +13,7 @@ from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, dead_letter_queue, file_name, queue_path
 from mq.spool.batch_names import is_handover, parse_batch_name
 from mq.spool.disk_errors import NO_MESSAGE
+from mq.spool.handovers import is_published
 from mq.spool.message.burial import DEAD_ATTRIBUTE, burial_in
 from mq.spool.message.in_use import try_locks
 from mq.spool.queue.listing import ON_ITS_WAY
@@ -44,12 +45,12 @@ class Finder:
         """`dead_letters` are the queues that its dead letters may be in. Raises OSError."""
         self._spool, self._root, self._done = spool, f"{spool.root}", done
         ready, delayed = f"{Folder.QUEUES}/{queue}/", f"{Folder.DELAY}/{queue}:"
-        new = _names_in_new(spool)
+        batches = published_batches(spool, queue)
         self._first = [
             f"{Folder.NEW}/{queue}:",
-            *(f"{Folder.NEW}/{name}/{queue}:" for name in new if _is_sealed_batch(name, queue)),
+            *(f"{Folder.NEW}/{name}/{queue}:" for name in batches),
             *(ready, delayed) * ON_ITS_WAY,
-            *(f"{Folder.NEW}/{name}/{HIDDEN}{queue}:" for name in new if is_handover(name)),
+            *(f"{Folder.NEW}/{name}/{HIDDEN}{queue}:" for name in batches if is_handover(name)),
         ]
         self._dead_letters = list(dead_letters)
         # The last places are those of a claim that was given back and of a dead letter that got
@@ -168,7 +169,7 @@ def is_taken(
     def places() -> Iterator[str]:
         yield f"{Folder.NEW}/{flat}"
         for folder in folders_in(root, Folder.NEW):
-            if _is_sealed_batch(folder.rpartition("/")[2], queue):
+            if not folder.endswith(OPEN_SUFFIX) and _may_have(folder.rpartition("/")[2], queue):
                 yield f"{folder}/{flat}"
         yield from ways * ON_ITS_WAY
         yield from _claimed(root, folders_in(root, GROUPS), flat)
@@ -199,9 +200,14 @@ def _claimed(root: str, groups: Iterable[str], flat: str) -> Iterator[str]:
                     yield f"{part}/{flat}"
 
 
-def sealed_batches(spool: Spool, queue: QueueName) -> list[str]:
-    """Return the sealed batches of a queue."""
-    return [name for name in _names_in_new(spool) if _is_sealed_batch(name, queue)]
+def published_batches(spool: Spool, queue: QueueName) -> list[str]:
+    """Return the batches in `new` that count and may have messages of a queue. An open handover is
+    followed by the name that a sweep may give it at any moment."""
+    found: list[str] = []
+    for name in _names_in_new(spool):
+        if _may_have(name, queue) and is_published(spool, name):
+            found += dict.fromkeys((name, name.removesuffix(OPEN_SUFFIX)))
+    return found
 
 
 def _names_in_new(spool: Spool) -> list[str]:
@@ -213,6 +219,6 @@ def _names_in_new(spool: Spool) -> list[str]:
     return spool.names(Folder.NEW)
 
 
-def _is_sealed_batch(name: str, queue: QueueName) -> bool:
-    batch = None if name.endswith(OPEN_SUFFIX) else parse_batch_name(name)
+def _may_have(name: str, queue: QueueName) -> bool:
+    batch = parse_batch_name(name)
     return batch is not None and batch.may_have(queue)

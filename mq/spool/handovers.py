@@ -18,7 +18,7 @@ from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, parse_file_name, queue_path
 from mq.spool.batch_names import BatchName, is_handover, new_handover_name
 from mq.spool.removed_folders import leave_to_reaper
-from mq.spool.sets import seal_set
+from mq.spool.sets import OPEN_SUFFIX, seal_set
 from mq.spool.spool import Spool
 
 
@@ -34,6 +34,12 @@ def taken_in(spool: Spool, name: str) -> list[str]:
         return []
     hidden = [each for each in spool.names_if_any(Folder.NEW, name) if each.startswith(HIDDEN)]
     return [each[1:] for each in hidden if parse_file_name(each[1:]) is not None]
+
+
+def is_published(spool: Spool, name: str) -> bool:
+    """Whether a batch in `new` counts: it is sealed, or a handover that has its message. Raises
+    OSError."""
+    return not name.endswith(OPEN_SUFFIX) or bool(taken_in(spool, name))
 
 
 def give_up(spool: Spool, batch: BatchName) -> str | None:

@@ -12,9 +12,9 @@ from mq.disk.files import HIDDEN
 from mq.lifecycle import Folder
 from mq.names import QueueName
 from mq.spool.batch_names import is_for_several
-from mq.spool.handovers import taken_in
+from mq.spool.handovers import is_published
 from mq.spool.message.held import Held, Lost, hold
-from mq.spool.sets import OPEN_SUFFIX, hold_set, members_of_queue
+from mq.spool.sets import hold_set, members_of_queue
 from mq.spool.spool import Spool
 from mq.spool.sweep import Sweeper
 
@@ -62,7 +62,7 @@ class Leftovers:
     def _is_of_queue(self, name: str) -> bool:
         """Whether this is the name of a message or a published batch of the queue in `new`, or of
         one for several queues that has messages of this one."""
-        if name.endswith(OPEN_SUFFIX) and not taken_in(self._spool, name):
+        if not is_published(self._spool, name):
             return False
         if is_for_several(name):
             return bool(members_of_queue(self._spool, Folder.NEW, name, self._queue))

@@ -11,7 +11,7 @@ from mq.commit.operation import Operation
 from mq.errors import LeaseMismatch
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name
-from mq.spool.finder import sealed_batches
+from mq.spool.finder import published_batches
 from mq.spool.message.held import Held, Lost, hold_in
 from mq.spool.message.opening import OpenedMessage
 from mq.spool.message.seal import NO_LEASE
@@ -191,5 +191,5 @@ def hold_by_id(
 
 def _is_on_its_way(work: Workspace, queue: QueueName, message_id: MessageId) -> bool:
     name = file_name(queue, message_id)
-    coming = (name, *(f"{batch}/{name}" for batch in sealed_batches(work.spool, queue)))
+    coming = (name, *(f"{batch}/{name}" for batch in published_batches(work.spool, queue)))
     return any(work.spool.exists(Folder.NEW, each) for each in coming)

@@ -148,6 +148,27 @@ def test_what_was_taken_is_found_by_its_id(spool: Spool, name: str) -> None:
     assert finder.missing([MessageId("taken"), MessageId("other")]) == {"other"}
 
 
+@pytest.mark.parametrize(("name", "has_taken"), [(OPEN, True), (OPEN, False), (SEALED, True)])
+def test_what_it_publishes_is_found_by_its_id(spool: Spool, name: str, *, has_taken: bool) -> None:
+    leave(spool, name, has_taken=has_taken)
+    finder = Finder(spool, DoneBatches(spool), ORDERS, [])
+
+    assert [*finder.find(MessageId("1"))] == ([f"new/{name}/orders:1"] if has_taken else [])
+    assert finder.missing([MessageId("1")]) == (set() if has_taken else {"1"})
+
+
+@pytest.mark.parametrize(("queue", "own"), [(ORDERS, "1"), (BILLS, "taken")])
+def test_what_a_sweep_seals_meanwhile_is_found_by_its_id(
+    spool: Spool, queue: QueueName, own: str
+) -> None:
+    leave(spool, OPEN)
+    finder = Finder(spool, DoneBatches(spool), queue, [])
+
+    spool.rename_within(Folder.NEW, OPEN, SEALED)
+
+    assert len([*finder.find(MessageId(own))]) == 1
+
+
 def test_fsck_says_what_will_become_of_it(spool: Spool, orders: Path) -> None:
     leave(spool, OPEN)
 

@@ -14,7 +14,7 @@ from mq.disk.file_work import FileCalls, FileWork
 from mq.errors import MessageNotFound, QueueNotFound
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
-from mq.spool.finder import sealed_batches
+from mq.spool.finder import published_batches
 from mq.spool.message.second_names import other_queue, removed_with_two_names
 from mq.store.holding import work_once_unlocked
 from mq.store.shared_state import Workspace, no_message, not_there
@@ -74,7 +74,7 @@ def move_on(work: Workspace, queue: QueueName, message_id: MessageId, code: int)
             work.ready.discard(queue, message_id)
             remove_other_names(work, queue, message_id)
             return source
-        for batch in sealed_batches(work.spool, queue) if source is Folder.NEW else ():
+        for batch in published_batches(work.spool, queue) if source is Folder.NEW else ():
             if work.spool.move_aside(source, f"{batch}/{target}", Folder.REMOVE, target):
                 remove_other_names(work, queue, message_id)
                 return source
@@ -115,7 +115,7 @@ def remove_other_names(
     # The first name of a dead letter may be that of any queue whose settings name this one.
     suffix = f":{message_id}"
     others += ((Folder.DELAY, each) for each in spool.names(Folder.DELAY) if each.endswith(suffix))
-    others += ((Folder.NEW, f"{batch}/{target}") for batch in sealed_batches(spool, queue))
+    others += ((Folder.NEW, f"{batch}/{target}") for batch in published_batches(spool, queue))
     # It may have been moved here from any queue.
     others += ((Folder.QUEUES, f"{each}/{message_id}") for each in spool.names(Folder.QUEUES))
     for source, name in others:

@@ -28,7 +28,7 @@ from mq.store.removing.remove_under_lease import UnderLease
 from mq.store.store import Store
 from tests.support.descriptors import open_descriptors
 from tests.support.faults import SYNCS, WatchedFiles
-from tests.support.messages import names_in
+from tests.support.messages import names_in, write_message, write_set
 from tests.support.stores import ORDERS, batch_of, draft_of, drain, eventually, publish, store_on
 
 BILLS = QueueName("bills")
@@ -136,6 +136,20 @@ async def test_who_publishes_the_message_again_is_told_that_it_was_published(dis
 
         assert again.is_duplicate
         assert await drain(store, ORDERS) == []
+
+
+async def test_what_it_publishes_is_told_apart_from_a_new_message_before_it_is_sealed(
+    disk: Path,
+) -> None:
+    """A crash came after it took its message. The sweep would deliver what it publishes as soon as
+    the other one was removed."""
+    async with store_on(disk) as store:
+        left = write_set(disk / "new" / ".-:0123.open", "own")
+        write_message(left / ".bills:taken", b"bill", seal=None)
+
+        published = await store.publish(ORDERS, draft_of(b"body", MessageId("own")))
+
+        assert published.is_duplicate
 
 
 @pytest.mark.parametrize(
