@@ -18,6 +18,11 @@ from mq.spool.message.seal import published_ns
 WAY = (Folder.NEW, Folder.QUEUES, Folder.DELAY, Folder.REMOVE)
 
 
+def step_of(place: SuspectPlace) -> int:
+    """Return how far on its way a message is at a place."""
+    return WAY.index(Folder.REMOVE if place.is_taken else place.folder)
+
+
 class Likeness(Enum):
     """What the second name leads to."""
 
@@ -98,7 +103,7 @@ class Duplicate(PlacedSuspect):
             if self.spool.inode(*self.place) != held.status.st_ino:
                 return None
             if files.inode(fd) == held.status.st_ino:
-                return None if self._is_in_batch else Likeness.SAME_FILE
+                return None if self._is_in_batch or self.kept.is_taken else Likeness.SAME_FILE
             return self._likeness(fd, held)
         finally:
             files.close(fd)
@@ -109,14 +114,17 @@ class Duplicate(PlacedSuspect):
         if self.place.message != self.kept.message:
             is_one = is_same and self._is_of_one_time(fd, held)
             return Likeness.SAME_BODY if is_one else None
-        if is_same and self.kept.folder is Folder.REMOVE and _are_two(files, fd, held):
+        is_removed = self.kept.is_taken or self.kept.folder is Folder.REMOVE
+        if is_same and is_removed and _are_two(files, fd, held):
             return None
+        if not is_same and self.kept.is_taken:
+            return None  # It is a finding once what was taken is in `remove`.
         return Likeness.SAME_BODY if is_same else Likeness.OTHER_BODY
 
     @property
     def _is_in_batch(self) -> bool:
-        """Whether the message is in a sealed batch, which unlinks names that are left over when it
-        goes on."""
+        """Whether the message is in a published batch, which unlinks names that are left over when
+        it goes on."""
         return self.place.folder is Folder.NEW and "/" in self.place.name
 
     def _is_of_one_time(self, fd: int, held: Held) -> bool:

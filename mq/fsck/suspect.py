@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
+from mq.disk.files import HIDDEN
 from mq.lifecycle import Folder
 from mq.spool.message.held import Held, Lost, hold_in
 from mq.spool.spool import Spool
@@ -71,8 +72,14 @@ class SuspectPlace(NamedTuple):
         """The message as `QUEUE:ID`, in whatever folder it is."""
         folder, slash, name = self.name.rpartition("/")
         if slash and self.folder is not Folder.QUEUES:
+            name = name.removeprefix(HIDDEN)
             return name if ":" in name else f"{folder.partition(':')[0]}:{name}"
         return self.name.replace("/", ":", 1)
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether a handover in `new` has taken the message, which is removed then."""
+        return self.folder is Folder.NEW and f"/{HIDDEN}" in self.name
 
 
 class Suspect(Protocol):

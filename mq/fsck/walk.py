@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from mq.disk.files import HIDDEN
 from mq.fsck.damage import AbandonedBatch, Damaged, Deletion, Leftover, Orphan
-from mq.fsck.duplicate import WAY, Duplicate
+from mq.fsck.duplicate import Duplicate, step_of
 from mq.fsck.implausible import Implausible
 from mq.fsck.settings import DamagedSettings
 from mq.fsck.strays import (
@@ -31,6 +31,7 @@ from mq.names import (
     parse_file_name,
 )
 from mq.spool.batch_names import parse_batch_name
+from mq.spool.handovers import is_published
 from mq.spool.message.burial import DEAD_ATTRIBUTE, Burial, burial_in
 from mq.spool.queue.purged import parts_of
 from mq.spool.queue.queues import DELETING_SUFFIX, unfinished_deletions
@@ -111,7 +112,7 @@ class Walk:
             yield from self._in_remove(place, status)
         elif stat.S_ISDIR(status.st_mode) and place.folder is Folder.NEW and batch is not None:
             yield AbandonedBatch(self._spool, place, batch)
-            if place.name == batch.sealed:
+            if is_published(self._spool, place.name):
                 yield from self._second_names_in(place)
         elif not stat.S_ISREG(status.st_mode):
             yield Foreign(self._spool, place, status.st_ino, f"{kind_of(status)}, not a message")
@@ -237,7 +238,7 @@ class Walk:
                 yield suspect
 
     def _second_names_in(self, folder: SuspectPlace) -> Iterator[Suspect]:
-        """Yield messages in a sealed batch, or among what was purged, that were seen in another
+        """Yield messages in a published batch, or among what was purged, that were seen in another
         folder too."""
         try:
             names = self._spool.names_below(*folder)
@@ -245,7 +246,7 @@ class Walk:
             return
         for name in names:
             place = SuspectPlace(folder.folder, f"{folder.name}/{name}")
-            if is_message_id(name) or parse_file_name(name) is not None:
+            if is_message_id(name) or parse_file_name(name.removeprefix(HIDDEN)) is not None:
                 yield from self._second_names(place, place.message)
 
     def _second_names(self, place: SuspectPlace, message: str) -> Iterator[Suspect]:
@@ -254,8 +255,8 @@ class Walk:
         known = self._seen.get(message)
         if known is not None:
             seen = known if isinstance(known, SuspectPlace) else SuspectPlace(known, message)
-            if seen.folder is not place.folder:
-                other, kept = sorted((seen, place), key=lambda each: WAY.index(each.folder))
+            if step_of(seen) != step_of(place):
+                other, kept = sorted((seen, place), key=step_of)
                 yield Duplicate(self._spool, other, kept)
         if place.folder is not Folder.QUEUES:
             self._seen[message] = place.folder if place.name == message else place

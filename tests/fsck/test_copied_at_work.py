@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from mq.spool.message.burial import DEAD_ATTRIBUTE
 from mq.spool.spool import Spool
 from tests.support.fsck import Fsck, everything, published_later, sealed
 
+HANDOVERS = [".-:9d8c7b6a.open", ".-:9d8c7b6a"]
 FURTHER = ["queues/orders/1", "delay/orders:1", "remove/orders:1"]
 
 
@@ -58,6 +60,87 @@ def test_a_member_of_a_batch_that_was_delivered_meanwhile_is_not_delivered_again
     }
     assert fsck.report() == []
     assert set(everything(root)) >= {kept, "corrupt/orders:1", "queues/orders/2"}
+
+
+def handed_over(root: Path, name: str) -> None:
+    """Message 1 is handed over for message 2."""
+    batch = root / "new" / name
+    batch.mkdir()
+    sealed(batch / ".orders:1")
+    sealed(batch / "orders:2")
+
+
+@pytest.mark.parametrize("name", HANDOVERS)
+@pytest.mark.parametrize("earlier", FURTHER[:2])
+def test_a_message_that_was_handed_over_meanwhile_does_not_come_back(
+    root: Path, fsck: Fsck, earlier: str, name: str
+) -> None:
+    handed_over(root, name)
+    sealed(root / earlier)
+
+    mended = {each.path: each.repair for each in fsck.mend()}
+
+    assert mended == {
+        earlier: "moved to corrupt/orders:1",
+        f"new/{name}": "delivered 1 messages to their queues",
+    }
+    assert fsck.report() == []
+    assert set(everything(root)) >= {"corrupt/orders:1", "remove/orders:1", "queues/orders/2"}
+
+
+@pytest.mark.parametrize("name", HANDOVERS)
+@pytest.mark.parametrize("kept", FURTHER)
+def test_what_a_handover_published_meanwhile_is_not_delivered_again(
+    root: Path, fsck: Fsck, kept: str, name: str
+) -> None:
+    handed_over(root, name)
+    kept = kept.replace("1", "2")
+    sealed(root / kept)
+
+    mended = {each.path: each.repair for each in fsck.mend()}
+
+    assert mended == {
+        f"new/{name}/orders:2": "moved to corrupt/orders:2",
+        f"new/{name}": "delivered 0 messages to their queues",
+    }
+    assert fsck.report() == []
+    assert set(everything(root)) >= {kept, "remove/orders:1"}
+
+
+@pytest.mark.parametrize("name", HANDOVERS)
+@pytest.mark.parametrize("write", [sealed, published_later], ids=["removed", "published again"])
+def test_what_is_removed_already_or_has_its_id_by_then_is_no_second_name(
+    root: Path, fsck: Fsck, write: Callable[[Path], Path], name: str
+) -> None:
+    """What was handed over decides whether the rest is published, so it stays."""
+    handed_over(root, name)
+    write(root / ("remove/orders:1" if write is sealed else "queues/orders/1"))
+
+    assert [each.path for each in fsck.mend()] == [f"new/{name}"]
+
+    assert fsck.report() == []
+    assert "queues/orders/2" in everything(root)
+
+
+def test_another_message_with_the_id_of_what_was_handed_over_stays(root: Path, fsck: Fsck) -> None:
+    handed_over(root, HANDOVERS[0])
+    sealed(root / "queues" / "orders" / "1", b"another body")
+
+    assert [each.path for each in fsck.mend()] == [f"new/{HANDOVERS[0]}"]
+
+    assert everything(root)["queues/orders/1"] == b"another body"
+
+
+def test_a_second_name_of_what_was_handed_over_is_left_to_the_handover(
+    root: Path, fsck: Fsck
+) -> None:
+    handed_over(root, HANDOVERS[0])
+    os.link(root / "new" / HANDOVERS[0] / ".orders:1", root / "delay" / "orders:1")
+
+    assert [each.path for each in fsck.mend()] == [f"new/{HANDOVERS[0]}"]
+
+    assert set(everything(root)) >= {"remove/orders:1", "queues/orders/2"}
+    assert not (root / "delay" / "orders:1").exists()
 
 
 @pytest.mark.parametrize("dead", ["orders.dead", "graveyard"])
