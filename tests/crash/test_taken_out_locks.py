@@ -114,8 +114,8 @@ REDUNDANT = {
     name_of(fresh_copy.FreshCopy.write): "without it another sweep discards the copy, and delivers "
     "the message",
     name_of(fresh_folder.bring_back): "moves no message",
-    name_of(prepared._make_folder): "without it a sweep takes the folder away, and another one is "
-    "made: others come while making with settings",
+    name_of(prepared.PreparedQueue.make): "without it a sweep takes the folder away, and another "
+    "one is made: others come while making with settings",
     name_of(lease.set_aside_leased): "a body that fails its seal fails it for everybody",
     name_of(
         publish.try_to_hold

@@ -28,16 +28,24 @@ class PreparedQueue:
     """The folder of a queue, with its settings, that has no place yet. `close` it in any case."""
 
     def __init__(self, spool: Spool, queue: QueueName, settings: QueueSettings) -> None:
-        """Take steps 1 and 2. This syncs the settings, so it is for a worker. Raises OSError."""
+        """Make nothing yet."""
         self._spool = spool
         self._queue = queue
-        self._name, self._fd = _make_folder(spool, queue)
-        try:
-            with synced_settings(spool, settings) as fd:
-                spool.files.link(fd, self._fd, SETTINGS_FILE)
-        except BaseException:
-            self.close()
-            raise
+        self._settings = settings
+        self._name, self._fd = "", NO_FD
+
+    def make(self) -> None:
+        """Take steps 1 and 2. This syncs the settings, so it is for a worker. Raises OSError."""
+        spool = self._spool
+        mode = mode_of_queues(spool.fd(Folder.QUEUES))
+        while self._fd == NO_FD:
+            self._name = new_batch_name(self._queue).open
+            spool.files.make_folder(spool.fd(Folder.NEW), self._name, mode)
+            fd = hold_set(spool, Folder.NEW, self._name)
+            # A sweep may have seen it before it was locked, and gives it up then.
+            self._fd = NO_FD if isinstance(fd, Lost) else fd
+        with synced_settings(spool, self._settings) as fd:
+            spool.files.link(fd, self._fd, SETTINGS_FILE)
 
     def put_in_place(self) -> Made:
         """Take step 3, unless there is a queue of that name, or a deletion of one is unfinished.
@@ -70,15 +78,3 @@ class PreparedQueue:
     def _let_go(self) -> None:
         fd, self._fd = self._fd, NO_FD
         self._spool.files.close(fd)
-
-
-def _make_folder(spool: Spool, queue: QueueName) -> tuple[str, int]:
-    """Make the folder. Returns its name in `new` and the descriptor that holds its lock."""
-    mode = mode_of_queues(spool.fd(Folder.QUEUES))
-    while True:
-        name = new_batch_name(queue).open
-        spool.files.make_folder(spool.fd(Folder.NEW), name, mode)
-        fd = hold_set(spool, Folder.NEW, name)
-        if not isinstance(fd, Lost):
-            return name, fd
-        # A sweep saw it before it was locked, and gives it up.

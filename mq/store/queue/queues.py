@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -81,13 +81,10 @@ def _make_with_settings(
         if work.spool.exists(Folder.QUEUES, queue):
             yield SETTLED  # What follows lets go of the queue.
             return (yield from _make_durable(work, queue, queues.Made.EXISTED, changed))
-        prepared = yield InWorker(PreparedQueue, work.spool, queue, settings)
-        try:
-            return (yield from _make_queue(work, queue, prepared.put_in_place, changed))
-        except FileNotFoundError:
-            continue  # The deletion of an earlier queue took it along.
-        finally:
-            prepared.close()
+        with closing(PreparedQueue(work.spool, queue, settings)) as prepared:
+            yield InWorker(prepared.make)
+            with suppress(FileNotFoundError):  # The deletion of an earlier queue took it along.
+                return (yield from _make_queue(work, queue, prepared.put_in_place, changed))
     raise _being_deleted(queue)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -28,8 +28,15 @@ RETURNS = QueueName("returns")
 SETTINGS = QueueSettings(delay_seconds=5.0, ttl_seconds=60.0)
 
 
-def _make(spool: Spool, queue: QueueName = RETURNS) -> Made:
+@contextmanager
+def _prepared(spool: Spool, queue: QueueName = RETURNS) -> Iterator[PreparedQueue]:
     with closing(PreparedQueue(spool, queue, SETTINGS)) as prepared:
+        prepared.make()
+        yield prepared
+
+
+def _make(spool: Spool, queue: QueueName = RETURNS) -> Made:
+    with _prepared(spool, queue) as prepared:
         return prepared.put_in_place()
 
 
@@ -48,7 +55,7 @@ def test_queue_has_its_settings_and_is_like_the_others(spool: Spool) -> None:
 def test_nobody_sees_a_queue_that_has_no_place_yet(
     spool: Spool, open_spool: Callable[[WatchedFiles], Spool]
 ) -> None:
-    with closing(PreparedQueue(spool, RETURNS, SETTINGS)) as prepared:
+    with _prepared(spool) as prepared:
         assert os.listdir(spool.root / "queues") == ["orders"]
         Sweeper(open_spool(WatchedFiles()), lambda *_: None).sweep()
 
@@ -96,7 +103,7 @@ def test_a_folder_that_comes_at_the_last_moment_is_not_replaced(
             for name in content:
                 (path / name).write_text("")
 
-    with closing(PreparedQueue(spool, RETURNS, SETTINGS)) as prepared:
+    with _prepared(spool) as prepared:
         files.before["lock"] = make
         assert prepared.put_in_place() is Made.EXISTED
 
@@ -104,7 +111,7 @@ def test_a_folder_that_comes_at_the_last_moment_is_not_replaced(
 
 
 def test_an_unfinished_deletion_of_that_name_comes_first(spool: Spool) -> None:
-    with closing(PreparedQueue(spool, QueueName("orders"), SETTINGS)) as prepared:
+    with _prepared(spool, QueueName("orders")) as prepared:
         assert queues.begin_deletion(spool, QueueName("orders"))
         assert prepared.put_in_place() is Made.BEING_DELETED
 

@@ -24,6 +24,7 @@ from mq.store.queue.settings import change_settings, settings_of
 from mq.store.shared_state import Workspace
 from mq.store.store import Store
 from tests.crash.power import Disk, PowerFiles
+from tests.support.descriptors import open_paths
 from tests.support.faults import WatchedFiles
 from tests.support.stores import ORDERS, publish, receive
 
@@ -143,6 +144,23 @@ async def test_a_barrier_that_fails_is_no_success(
 
     with pytest.raises(StoreUnavailable):
         await store.create_queue(ORDERS, {"ttl": "60"})
+
+
+async def test_a_barrier_that_fails_meanwhile_leaves_nothing_of_a_new_queue(
+    disk: Path, store: Store, files: WatchedFiles
+) -> None:
+    gate = files.hold_back("make_folder")
+    making = asyncio.ensure_future(store.create_queue(QueueName("another"), {"ttl": "60"}))
+    await gate.reached()
+    files.fail("sync", "sync_file_system")
+    with pytest.raises(StoreUnavailable):
+        await publish(store, b"body")
+    gate.open()
+
+    with pytest.raises(StoreUnavailable):
+        await making
+    assert os.listdir(disk / "new") == []
+    assert not any("another:" in path for path in open_paths())
 
 
 async def test_what_was_answered_counts_at_once(store: Store) -> None:
