@@ -13,6 +13,7 @@ from mq.names import MessageId, QueueName, file_name, queue_path
 from mq.properties import NO_PROPERTIES, Properties
 from mq.spool.disk_errors import FAULTS_OF_ONE_MESSAGE
 from mq.spool.message.burial import Burial, burial_in
+from mq.spool.message.checksum import measure
 from mq.spool.message.held import NO_FD, Opened, look_at
 from mq.spool.message.seal import NO_LEASE, due_ns, state_in
 from mq.spool.message.trailer import read_long, split
@@ -141,10 +142,14 @@ def _describe(
 
 def _read(files: Files, opened: Opened) -> tuple[bytes | None, Properties | None]:
     """Return all of a small file, or None for a large one; and the properties, or None if it fails
-    its seal."""
+    its seal. Raises OSError if it cannot be read to its end."""
     seal = opened.seal
     if opened.status.st_size > SMALL_BODY_BYTES:
-        return None, NO_PROPERTIES if seal is None else read_long(files, opened.fd, seal)
+        properties = None if seal is None else read_long(files, opened.fd, seal)
+        if properties is None:
+            # What is damaged is shown, and what cannot be read is not: the others are.
+            measure(files, opened.fd)
+        return None, NO_PROPERTIES if seal is None else properties
     data = files.read(opened.fd, SMALL_BODY_BYTES)
     content = split(seal, data)
     return data, None if content is None else content.properties

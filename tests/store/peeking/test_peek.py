@@ -14,6 +14,7 @@ import pytest
 from mq.errors import StoreUnavailable
 from mq.lifecycle import State
 from mq.names import MessageId
+from mq.spool.message.seal import SEAL_ATTRIBUTE
 from mq.store.store import Store
 from tests.support.faults import WatchedFiles
 from tests.support.stores import LONG_SECONDS, ORDERS, publish, publish_as, store_on
@@ -31,6 +32,32 @@ async def test_what_alone_cannot_be_opened_is_passed_over(root: Path, code: int)
         [found] = await store.peek(ORDERS, 1)
 
         assert found.message_id == ids[1]
+
+
+@pytest.mark.parametrize("is_sealed", [True, False])
+async def test_what_alone_cannot_be_read_is_passed_over(root: Path, is_sealed: bool) -> None:
+    """A large body is read again for the answer, which all of them would be without."""
+    files = WatchedFiles()
+    async with store_on(root, files) as store:
+        ids = [(await publish_as(store, b"." * LARGE)).message_id for _ in range(2)]
+        broken = root / "queues" / ORDERS / ids[0]
+        if not is_sealed:
+            os.removexattr(broken, SEAL_ATTRIBUTE)
+        inode = broken.stat().st_ino
+
+        def read(fd: int, *_: object) -> None:
+            if os.fstat(fd).st_ino == inode:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+        files.before["read"] = read
+
+        [found] = await store.peek(ORDERS, 2)
+
+        found.close(files)
+        assert found.message_id == ids[1]
+        with pytest.raises(StoreUnavailable, match="Input/output error"):
+            await store.peek_at(ORDERS, ids[0])
+        assert not is_open(broken)
 
 
 async def test_while_no_file_can_be_opened_the_store_is_unavailable(root: Path) -> None:
