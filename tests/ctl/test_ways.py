@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from mq import __version__
 from mq.ctl.cli import CTL_EXIT_CODES
 from mq.errors import ExitCode
-from tests.support.mqctl import Ctl, assert_refused
+from tests.support.mqctl import Ctl, assert_refused, without_ours
 from tests.support.processes import Server
 
 LARGE = bytes(2_000_000)
@@ -29,6 +31,35 @@ def test_a_queue_lives_without_any_server(tmp_path: Path) -> None:
     assert message["body"] == "two coffees"
     assert ctl("recv", "orders").code == ExitCode.EMPTY
     assert ctl.ok("fsck").out == b""
+
+
+_ON_A_BROKEN_DISK = """
+import errno, os
+from mq.ctl import main
+from mq.ctl.ways.messages import _FirstBytes
+
+def fail(*_):
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+_FirstBytes.read = fail
+main()
+"""
+
+
+def test_an_export_names_a_message_whose_body_the_disk_cannot_read(tmp_path: Path) -> None:
+    way = ("--root", str(tmp_path / "mq"))
+    by_root = Ctl(*way)
+    by_root.ok("create", "orders")
+    message_id = by_root.ok("send", "orders", stdin=bytes(200_000)).out.decode().strip()
+
+    done = subprocess.run(
+        [sys.executable, "-c", _ON_A_BROKEN_DISK, "export", "orders", *way],
+        check=False, capture_output=True, text=True, env=without_ours(),
+    )  # fmt: skip
+
+    assert (done.returncode, done.stdout) == (ExitCode.UNAVAILABLE, "")
+    told = f"mqctl: the body of message {message_id} cannot be read: Input/output error"
+    assert done.stderr.startswith(told)
 
 
 def test_visibility_is_as_long_as_asked(ctl: Ctl, server: Server, queue: str) -> None:

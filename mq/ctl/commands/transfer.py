@@ -127,11 +127,11 @@ def _copy(
 
     written, damaged = 0, []
     for message in access.peek(queue, wanted) if wanted else ():
-        line = _line_of(message)
         if message.is_damaged:
+            message.body.close()
             damaged.append(message.message_id)
         else:
-            output.write(exported(line))
+            output.write(exported(_line_of(message)))
             written += 1
             tell(written)
     if damaged:
@@ -150,16 +150,7 @@ def _copy(
 
 def _line_of(message: ShownMessage) -> Line:
     """Return a message as a line. Raises CommandFailed if the body ends early."""
-    try:
-        body = message.body.read()
-    finally:
-        message.body.close()
-    if len(body) < message.length:
-        raise CommandFailed(
-            ExitCode.UNAVAILABLE,
-            f"the body of message {message.message_id} ended after {len(body)} of "
-            f"{message.length} bytes; if it was received, it returns when its lease ends",
-        )
+    body = display.whole_body(message)
     usual = message.content_type == DEFAULT_CONTENT_TYPE
     content_type = None if usual else message.content_type
     return Line(body, MessageId(message.message_id), content_type, None, message.properties)

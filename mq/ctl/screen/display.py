@@ -146,9 +146,14 @@ def write_document(message: ShownMessage, write: Write) -> None:
         document["properties"] = dict(message.properties)
     if message.dead_from is not None:
         document |= {"dead_from": message.dead_from, "dead_reason": message.dead_reason}
-    body = bytearray()
-    _copy(message, body.extend)
-    write(json.dumps(document | body_member(body)).encode() + b"\n")
+    write(json.dumps(document | body_member(whole_body(message))).encode() + b"\n")
+
+
+def whole_body(message: ShownMessage) -> bytes:
+    """Return the body. Raises CommandFailed if it ends early."""
+    parts: list[bytes] = []
+    _copy(message, parts.append)
+    return b"".join(parts)
 
 
 @contextmanager
