@@ -129,7 +129,7 @@ class CommandRunner:
         if is_failure and (message.receive_count or 0) >= self._dead_after:
             dead_letters = self._dead_letters[message.delivery.queue]
             try:
-                message.move(dead_letters, reason=_reason(self._command[0], why))
+                message.move(dead_letters, reason=reason_for(self._command[0], why))
             except ClientError as error:
                 text += f"; not moved to {dead_letters}: {error}"
             else:
@@ -180,11 +180,12 @@ def _name_of_signal(number: int) -> str:
     return f"signal {number}"
 
 
-def _reason(command: str, why: str) -> str:
+def reason_for(command: str, why: str) -> str:
     """Return why the command failed, in characters that a dead letter can carry: a command may have
     any name."""
     name = os.path.basename(command).encode("unicode_escape").decode()
-    return f"{name[: MAX_DEAD_REASON_BYTES - len(why) - 1]} {why}".strip()[:MAX_DEAD_REASON_BYTES]
+    room = max(MAX_DEAD_REASON_BYTES - len(why) - 1, 0)
+    return f"{name[:room]} {why}"[:MAX_DEAD_REASON_BYTES].strip()
 
 
 def _variables(message: Message) -> dict[str, str]:

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from mq.ctl.commands.command_runner import reason_for
+from mq.names import is_dead_reason
 from tests.support.mqctl import without_ours
 from tests.support.processes import Process, Server, start_mover, wait_until
 from tests.support.wire import Wire, make_queue
@@ -89,6 +91,16 @@ def test_a_queue_that_is_deleted_meanwhile_keeps_the_message(
 
     assert f"printed what could not be published to {target}" in said
     assert sum(wire.count(queue)) == 1
+
+
+def test_a_long_answer_is_cut_to_a_reason_that_a_dead_letter_can_carry() -> None:
+    """A cut may fall on a space, and a long name of the command must leave the answer its room."""
+    for length in range(240, 260):
+        why = f"printed what could not be published: {'no ' * length}"[:length]
+        for command in ("./bill", "./" + "x" * 300):
+            reason = reason_for(command, why)
+            assert is_dead_reason(reason)
+            assert why[:200] in reason
 
 
 def test_killed_at_any_time_each_message_has_one_result(
