@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 
-from mq.web.connections.connection import Connection
 from mq.web.connections.http_server import HttpServer
 
 
@@ -30,8 +29,7 @@ class AdminServer(HttpServer):
 
     def _idle_transports(self) -> Iterator[asyncio.Transport]:
         """Yield those of connections without a request under way, the oldest first."""
-        for connection in self.connections:
-            assert isinstance(connection, Connection)
+        for connection in self.clients:
             transport = connection.own_transport
             if connection not in self.busy and transport and not transport.is_closing():
                 yield transport

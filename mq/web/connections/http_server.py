@@ -100,9 +100,14 @@ class HttpServer(web.Server):
             response.force_close()
         return response
 
+    @property
+    def clients(self) -> list[Connection]:
+        """The connections that are open, the oldest first."""
+        return cast(list[Connection], self.connections)
+
     # Accepting
 
-    def __call__(self) -> web.RequestHandler:
+    def __call__(self) -> QuickConnection:
         connection = QuickConnection(
             self,
             loop=self._event_loop,
@@ -122,7 +127,6 @@ class HttpServer(web.Server):
     def admitted(self) -> Connection:
         """Return a connection that `admit` has counted already."""
         connection = self()
-        assert isinstance(connection, Connection)
         connection.is_admitted = True
         return connection
 
@@ -166,8 +170,7 @@ class HttpServer(web.Server):
         while True:
             await asyncio.sleep(min(UNREAD_LOOK_SECONDS, seconds / 4))
             now = self._event_loop.time()
-            for connection in self.connections:
-                assert isinstance(connection, Connection)
+            for connection in self.clients:
                 transport = connection.own_transport
                 if transport is None:
                     continue
@@ -188,8 +191,8 @@ class HttpServer(web.Server):
         """
         self.is_draining = True
         await asyncio.sleep(0)  # Connections that were accepted already exist after this.
-        for connection in self.connections:
-            if connection not in self.busy and not _is_expected(connection):
+        for connection in self.clients:
+            if connection not in self.busy and not connection.expects_request:
                 # `close` would end aiohttp's task alone, and a request that the client then sends
                 # would not be answered.
                 connection.force_close()
@@ -197,18 +200,14 @@ class HttpServer(web.Server):
         await self._wait_while(self._is_anybody_answered, timeout_seconds)
 
     def _is_anybody_expected(self) -> bool:
-        return any(
-            connection not in self.busy and _is_expected(connection)
-            for connection in self.connections
-        )
+        return any(each not in self.busy and each.expects_request for each in self.clients)
 
     def _is_anybody_answered(self) -> bool:
         """Whether a request is under way, or an answer that would end with this process."""
-        return bool(self.busy) or any(map(_is_taking, self.connections))
+        return bool(self.busy) or any(is_taken_slowly(each.own_transport) for each in self.clients)
 
     def _handed_over_bytes(self) -> int:
-        transports = [cast(Connection, each).own_transport for each in self.connections]
-        return sum(map(handed_over_bytes, transports))
+        return sum(handed_over_bytes(each.own_transport) for each in self.clients)
 
     async def _wait_while(self, is_waited_for: Callable[[], bool], timeout_seconds: float) -> None:
         end = self._event_loop.time() + timeout_seconds
@@ -226,16 +225,6 @@ def _refuse_version(request: web.BaseRequest) -> web.Response:
     major, minor = request._message.version
     request._version = HttpVersion11
     return problem_response(BAD_HTTP, f"HTTP/{major}.{minor} is not supported; send HTTP/1.1")
-
-
-def _is_expected(connection: web.RequestHandler) -> bool:
-    assert isinstance(connection, Connection)
-    return connection.expects_request
-
-
-def _is_taking(connection: web.RequestHandler) -> bool:
-    assert isinstance(connection, Connection)
-    return is_taken_slowly(connection.own_transport)
 
 
 def _last(response: web.Response) -> web.Response:
