@@ -21,7 +21,7 @@ from mq.store.removing.remove import (
     unsynced_absence,
     unsynced_removal,
 )
-from mq.store.removing.remove_under_lease import LeasedRemover, UnderLease, remove_leased
+from mq.store.removing.remove_under_lease import UnderLease, move_together, remove_leased
 from mq.store.shared_state import Workspace
 
 Removal = tuple[QueueName, MessageId, frozenset[int] | None]
@@ -180,4 +180,4 @@ def _move_bare(work: Workspace, removals: Sequence[Removal]) -> list[_Moved]:
 
 def _move_leased(work: Workspace, removals: Sequence[Removal]) -> list[_Moved]:
     """Move messages of queues that are held, each under its lease."""
-    return LeasedRemover(work).remove_together(cast(Sequence[UnderLease], removals))
+    return move_together(work, cast(Sequence[UnderLease], removals))

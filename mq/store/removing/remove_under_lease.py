@@ -40,7 +40,7 @@ def remove_leased(
     """Remove a message if its current lease is one of `leases`. It is compared and moved under its
     lock, for which this waits BUSY_WAIT_SECONDS. Raises LeaseMismatch and what `remove` raises."""
     patience: Patience | None = None
-    move = partial(LeasedRemover(work).remove, (queue, message_id, leases))
+    move = partial(move_leased, work, (queue, message_id, leases))
     try:
         while (source := (yield from work_once_unlocked(queue, move))) is None:
             patience = patience or with_message(message_id)
@@ -59,129 +59,127 @@ Removed = UnderLease | None
 """The message that is removed in the step in which others are published, if any."""
 
 
-class LeasedRemover:
-    """Moves messages to `remove`, each under its lease. Their queues are held from before the look
-    at a message until it has moved: with its queue a deletion would end its id too, and what has
-    the id after that may be another message, whose receiver relies on it."""
+def move_leased(work: Workspace, asked: UnderLease) -> FileWork[Folder | None]:
+    """Move a message to `remove`, under its lease. Returns the folder that it was moved out of, or
+    `remove` if it was there already, or None if another process holds its lock.
 
-    __slots__ = ("_work",)
+    Its queue is held from before the look at the message until it has moved: with its queue a
+    deletion would end its id too, and what has the id after that may be another message, whose
+    receiver relies on it. Raises QueueNotFound, QueueLocked, MessageNotFound, LeaseMismatch,
+    OSError.
+    """
+    work.hold_queue(asked[0])
+    calls = holding(work.spool.fd(_DELAY), file_name(*asked[:2]))
+    opened = yield FileCalls(work.files, calls)
+    return (yield from _move_opened(work, asked, opened))
 
-    def __init__(self, work: Workspace) -> None:
-        self._work = work
 
-    def remove(self, asked: UnderLease) -> FileWork[Folder | None]:
-        """Move a message. Returns the folder that it was moved out of, or `remove` if it was there
-        already, or None if another process holds its lock. Raises QueueNotFound, QueueLocked,
-        MessageNotFound, LeaseMismatch, OSError."""
-        work = self._work
-        work.hold_queue(asked[0])
-        calls = holding(work.spool.fd(_DELAY), file_name(*asked[:2]))
-        opened = yield FileCalls(work.files, calls)
-        return (yield from self._move_opened(asked, opened))
+def move_together(work: Workspace, asked: Sequence[UnderLease]) -> list[Folder | Exception | None]:
+    """Move several messages of queues that are held, with the file calls of all in one go. Returns
+    for each what `move_leased` returns or raises."""
+    files, delay_fd = work.files, work.spool.fd(_DELAY)
+    names = [file_name(queue, message_id) for queue, message_id, _ in asked]
+    opened = run(files, [holding(delay_fd, name) for name in names])
+    if not all(map(partial(_is_usual, work), asked, opened)):
+        return do_together([*map(partial(_move_opened, work), asked, opened)])
+    fds = [results[0] for results, _ in opened]
+    try:
+        moved = run(files, [*map(partial(_calls, work), names, fds)])
+    except BaseException:
+        for fd in fds:
+            files.close(fd)
+        raise
+    if has_one_name(work) and not any(map(CODE, moved)):
+        return [_DELAY] * len(names)
+    return do_together([*map(partial(_end_move, work), asked, opened, moved)])
 
-    def remove_together(self, asked: Sequence[UnderLease]) -> list[Folder | Exception | None]:
-        """Move several messages of queues that are held, with the file calls of all in one go.
-        Returns for each what `remove` returns or raises."""
-        work = self._work
-        files, delay_fd = work.files, work.spool.fd(_DELAY)
-        names = [file_name(queue, message_id) for queue, message_id, _ in asked]
-        opened = run(files, [holding(delay_fd, name) for name in names])
-        if not all(map(self._is_usual, asked, opened)):
-            return do_together([*map(self._move_opened, asked, opened)])
-        fds = [results[0] for results, _ in opened]
-        try:
-            moved = run(files, [*map(self._calls, names, fds)])
-        except BaseException:
-            for fd in fds:
-                files.close(fd)
-            raise
-        if has_one_name(work) and not any(map(CODE, moved)):
-            return [_DELAY] * len(names)
-        return do_together([*map(self._end_move, asked, opened, moved)])
 
-    def _is_usual(self, asked: UnderLease, opened: Outcome) -> bool:
-        """Return whether what is in `delay` is a message with a seal and one of the leases.
-        `_move_unusual`, which is for all others, does the same to it in more time. A test compares
-        them."""
-        results, code = opened
-        if code:
-            return False
-        _, _, status, named, seal = results
-        return (
-            lease_in(seal) in asked[2]
-            and named[INODE] == status[INODE]
-            and stat.S_ISREG(status[MODE])
-            and status[OWNER] in self._work.files.owners
-        )
+def _is_usual(work: Workspace, asked: UnderLease, opened: Outcome) -> bool:
+    """Return whether what is in `delay` is a message with a seal and one of the leases.
+    `_move_unusual`, which is for all others, does the same to it in more time. A test compares
+    them."""
+    results, code = opened
+    if code:
+        return False
+    _, _, status, named, seal = results
+    return (
+        lease_in(seal) in asked[2]
+        and named[INODE] == status[INODE]
+        and stat.S_ISREG(status[MODE])
+        and status[OWNER] in work.files.owners
+    )
 
-    def _move_opened(self, asked: UnderLease, opened: Outcome) -> FileWork[Folder | None]:
-        work = self._work
-        if not self._is_usual(asked, opened):
-            found = held_by(work.files, file_name(*asked[:2]), opened)
-            return (yield from self._move_unusual(asked, found))
-        fd = opened[0][0]
-        try:
-            moved = yield FileCalls(work.files, self._calls(file_name(*asked[:2]), fd))
-        except BaseException:
+
+def _move_opened(work: Workspace, asked: UnderLease, opened: Outcome) -> FileWork[Folder | None]:
+    if not _is_usual(work, asked, opened):
+        found = held_by(work.files, file_name(*asked[:2]), opened)
+        return (yield from _move_unusual(work, asked, found))
+    fd = opened[0][0]
+    try:
+        moved = yield FileCalls(work.files, _calls(work, file_name(*asked[:2]), fd))
+    except BaseException:
+        work.files.close(fd)
+        raise
+    return (yield from _end_move(work, asked, opened, moved))
+
+
+def _calls(work: Workspace, name: str, fd: int) -> Chain:
+    """Return the calls that move a usual message, and close it."""
+    spool = work.spool
+    return spool.rename_call(_DELAY, spool.fd(_DELAY), name, _REMOVE, name), (CLOSE, fd)
+
+
+def _end_move(
+    work: Workspace, asked: UnderLease, opened: Outcome, moved: Outcome
+) -> FileWork[Folder | None]:
+    """End a move after `_calls` were made, of which only the rename decides."""
+    (results, code), (queue, message_id, _) = moved, asked
+    (fd, _, status, *_), _ = opened
+    inode = status[INODE]
+    try:
+        name = file_name(queue, message_id)
+        is_moved = bool(results) or _move_beside(work, (_DELAY, name), inode, name, code)
+    finally:
+        if not results:
             work.files.close(fd)
-            raise
-        return (yield from self._end_move(asked, opened, moved))
+    if not is_moved:
+        return (yield from _move_unusual(work, asked, Lost.GONE))
+    remove_other_names(work, queue, message_id, inode)
+    return _DELAY
 
-    def _calls(self, name: str, fd: int) -> Chain:
-        """Return the calls that move a usual message, and close it."""
-        spool = self._work.spool
-        return spool.rename_call(_DELAY, spool.fd(_DELAY), name, _REMOVE, name), (CLOSE, fd)
 
-    def _end_move(
-        self, asked: UnderLease, opened: Outcome, moved: Outcome
-    ) -> FileWork[Folder | None]:
-        """End a move after `_calls` were made, of which only the rename decides."""
-        work, (results, code), (queue, message_id, _) = self._work, moved, asked
-        (fd, _, status, *_), _ = opened
-        inode = status[INODE]
-        try:
-            name = file_name(queue, message_id)
-            is_moved = bool(results) or _move_beside(work, (_DELAY, name), inode, name, code)
-        finally:
-            if not results:
-                work.files.close(fd)
-        if not is_moved:
-            return (yield from self._move_unusual(asked, Lost.GONE))
-        remove_other_names(work, queue, message_id, inode)
-        return _DELAY
-
-    def _move_unusual(
-        self, asked: UnderLease, found: Held | Lost | None
-    ) -> FileWork[Folder | None]:
-        """Do what `remove` does, wherever the message is. `found` is what is in `delay`, where it
-        is looked for first."""
-        work, (queue, message_id, leases) = self._work, asked
-        target, other_lease = file_name(queue, message_id), False
-        for source, name in chain(places(queue, message_id), _removed(work, target)):
-            held = found or (yield from open_held(work.spool, source, name))
-            found = None
-            if held is Lost.BUSY:
-                return None
-            if isinstance(held, Lost):
-                continue
-            with held:
-                if held.lease not in leases:
-                    other_lease = True
-                    if source is _REMOVE:
-                        continue
-                    break
+def _move_unusual(
+    work: Workspace, asked: UnderLease, found: Held | Lost | None
+) -> FileWork[Folder | None]:
+    """Do what `move_leased` does, wherever the message is. `found` is what is in `delay`, where it
+    is looked for first."""
+    queue, message_id, leases = asked
+    target, other_lease = file_name(queue, message_id), False
+    for source, name in chain(places(queue, message_id), _removed(work, target)):
+        held = found or (yield from open_held(work.spool, source, name))
+        found = None
+        if held is Lost.BUSY:
+            return None
+        if isinstance(held, Lost):
+            continue
+        with held:
+            if held.lease not in leases:
+                other_lease = True
                 if source is _REMOVE:
-                    return source
-                if (yield from _move_held(work, source, held, target)):
-                    work.ready.discard(queue, message_id)
-                    remove_other_names(work, queue, message_id, held.status.st_ino)
-                    return source
-        if other_lease:
-            raise LeaseMismatch(
-                f"message {message_id} of queue {queue} does not have that lease: the lease ran "
-                "out and another receiver has the message, or it was released; do not remove it"
-            )
-        raise not_there(work, no_message(queue, message_id))
+                    continue
+                break
+            if source is _REMOVE:
+                return source
+            if (yield from _move_held(work, source, held, target)):
+                work.ready.discard(queue, message_id)
+                remove_other_names(work, queue, message_id, held.status.st_ino)
+                return source
+    if other_lease:
+        raise LeaseMismatch(
+            f"message {message_id} of queue {queue} does not have that lease: the lease ran "
+            "out and another receiver has the message, or it was released; do not remove it"
+        )
+    raise not_there(work, no_message(queue, message_id))
 
 
 def _removed(work: Workspace, target: str) -> Iterator[tuple[Folder, str]]:

@@ -1,4 +1,4 @@
-"""A leased message is removed the same, whether or not `LeasedRemover` finds it usual."""
+"""A leased message is removed the same, whether or not anything about it is found unusual."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from mq.commit.operation import Operation
 from mq.disk.file_work import FileCalls, make_calls
 from mq.disk.files import Files
 from mq.errors import LeaseMismatch
+from mq.store.removing import remove_under_lease
 from mq.store.removing.remove_many import remove_many
-from mq.store.removing.remove_under_lease import LeasedRemover, remove_leased
+from mq.store.removing.remove_under_lease import remove_leased
 from mq.store.shared_state import Workspace
 from tests.support.descriptors import count_open
 from tests.support.faults import OldFiles, WatchedFiles, raising
@@ -92,7 +93,7 @@ def both_ways(
     found: list[object] = []
     for way in ("usual", "unusual"):
         if way == "unusual":
-            monkeypatch.setattr(LeasedRemover, "_is_usual", lambda *arguments: False)
+            monkeypatch.setattr(remove_under_lease, "_is_usual", lambda *arguments: False)
         root = tmp_path / way
         files = kind()
         with workspace_on(root, ORDERS, lambda: 10**18, files) as work:
@@ -196,7 +197,7 @@ def test_failure_of_any_call_has_the_same_end(
 def test_what_is_usual_does_not_come_to_the_unusual_way(
     make: Act, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(LeasedRemover, "_move_unusual", None)
+    monkeypatch.setattr(remove_under_lease, "_move_unusual", None)
     with workspace_on(root, ORDERS, lambda: 10**18) as work:
         make(root)
 
