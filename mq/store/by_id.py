@@ -123,7 +123,7 @@ def _refuse_expired(work: Workspace, place: Place, held: Held) -> None:
     """Remove a ready message that is too old, and raise MessageNotFound. If this raises, the
     message is closed."""
     try:
-        if place.folder is Folder.QUEUES and expire_held(work, place.queue, place.message_id, held):
+        if place.folder is Folder.QUEUES and expire_held(work, place, held):
             raise no_message(place.queue, place.message_id)
     except BaseException:
         held.close()

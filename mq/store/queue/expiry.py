@@ -15,20 +15,19 @@ from enum import Enum
 from functools import partial
 
 from mq.commit.operation import Operation, Pause, Shared
-from mq.config import SECOND_NS
 from mq.disk.libc import birth_ns
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
 from mq.spool.disk_errors import FAULTS_OF_ONE_MESSAGE
 from mq.spool.file_system import file_system_ns
 from mq.spool.message.held import Held, Lost, hold_in
-from mq.spool.message.seal import published_ns
 from mq.spool.queue.queue_settings import QueueSettings
 from mq.store.holding import hold
 from mq.store.index.ready_queue import ReadyQueue
 from mq.store.indexing import load_index
 from mq.store.place import Place, place_in
 from mq.store.shared_state import Workspace
+from mq.times import in_ns
 
 _AT_ONCE = 100
 """After this many, other operations have their turn."""
@@ -83,10 +82,10 @@ def expire_some(
 ) -> bool:
     """Remove up to `most` of the oldest messages, and return whether there may be more. The queue
     is held."""
-    if settings.ttl_seconds is None:
+    limit_ns = in_ns(settings.ttl_seconds)
+    if limit_ns is None:
         return False
-    limit_ns = int(settings.ttl_seconds * SECOND_NS)
-    now_ns, file_system_ns = work.clock_ns(), 0
+    now_ns, latest_ns = work.clock_ns(), 0
     left: list[MessageId] = []
     gone = 0
     try:
@@ -95,11 +94,11 @@ def expire_some(
             if oldest_ns is None or oldest_ns + limit_ns > now_ns:
                 return False
             # This is asked only now, because usually nothing is too old.
-            file_system_ns = file_system_ns or _file_system_ns(work)
+            latest_ns = latest_ns or min(now_ns, _file_system_ns(work)) - limit_ns
             message_id = ready.pop()
             assert message_id is not None
             left.append(message_id)
-            outcome = _expire(work, queue, message_id, min(now_ns, file_system_ns) - limit_ns)
+            outcome = _expire(work, queue, message_id, latest_ns)
             if outcome is _Expiry.TOO_YOUNG:
                 return False
             if outcome is _Expiry.GONE:
@@ -111,16 +110,10 @@ def expire_some(
             work.ready.restore(queue, each)
 
 
-def expire_held(work: Workspace, queue: QueueName, message_id: MessageId, held: Held) -> bool:
+def expire_held(work: Workspace, place: Place, held: Held) -> bool:
     """Remove a ready message that is held if it is too old."""
-    ttl_seconds = work.settings.of(queue).ttl_seconds
-    if ttl_seconds is None:
-        return False
-    limit_ns = int(ttl_seconds * SECOND_NS)
-    if published_ns(held.seal, held.status, message_id) + limit_ns > work.clock_ns():
-        return False
-    place = place_in(Folder.QUEUES, queue, message_id)
-    return _remove(work, place, held, _file_system_ns(work) - limit_ns)
+    latest_ns = _latest_ns_if_old(work, place.queue, place, held)
+    return latest_ns is not None and _remove(work, place, held, latest_ns)
 
 
 def expire_leased(work: Workspace, place: Place, lease: int, limit_ns: int) -> bool:
@@ -145,7 +138,7 @@ def _expire(work: Workspace, queue: QueueName, message_id: MessageId, latest_ns:
         if isinstance(held, Lost):
             return _Expiry.LEFT if held is Lost.BUSY else _Expiry.GONE
         with held:
-            if published_ns(held.seal, held.status, message_id) > latest_ns:
+            if held.published_ns(message_id) > latest_ns:
                 return _Expiry.TOO_YOUNG
             place = place_in(Folder.QUEUES, queue, message_id)
             is_removed = _remove(work, place, held, latest_ns)
@@ -172,15 +165,21 @@ def _remove(work: Workspace, place: Place, held: Held, latest_ns: int) -> bool:
 
 def would_expire(work: Workspace, target: QueueName, place: Place, held: Held) -> bool:
     """Return whether a queue would remove a held message at once if it were moved there."""
-    ttl_seconds = work.settings.of(target).ttl_seconds
-    if ttl_seconds is None:
-        return False
-    limit_ns = int(ttl_seconds * SECOND_NS)
-    if held.published_ns(place.message_id) + limit_ns > work.clock_ns():
+    latest_ns = _latest_ns_if_old(work, target, place, held)
+    if latest_ns is None:
         return False
     # Where no births are kept the last move counts, which is this one.
     made_ns = _birth_ns(work, place)
-    return made_ns is not None and made_ns <= _file_system_ns(work) - limit_ns
+    return made_ns is not None and made_ns <= latest_ns
+
+
+def _latest_ns_if_old(work: Workspace, queue: QueueName, place: Place, held: Held) -> int | None:
+    """Return None if a message is not too old for a queue by this machine's clock, or else when its
+    file must have been made to be too old by the file system's."""
+    limit_ns = in_ns(work.settings.of(queue).ttl_seconds)
+    if limit_ns is None or held.published_ns(place.message_id) + limit_ns > work.clock_ns():
+        return None
+    return _file_system_ns(work) - limit_ns
 
 
 def _birth_ns(work: Workspace, place: Place) -> int | None:

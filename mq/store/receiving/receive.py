@@ -9,7 +9,6 @@ from typing import Literal
 
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import InWorker, Operation
-from mq.config import SECOND_NS
 from mq.errors import QueueNotFound
 from mq.lifecycle import Folder
 from mq.names import QueueName
@@ -26,6 +25,7 @@ from mq.store.receiving.put_back import give_back
 from mq.store.receiving.received_message import BODY, VISIBLE_NS, Received
 from mq.store.receiving.waiting import MAX_WAITING_REQUESTS
 from mq.store.shared_state import Workspace, refuse_fifo
+from mq.times import in_ns
 
 _MAX_LATE = 10
 """After this many leases that ended before the message could be delivered, a receive ends empty:
@@ -153,9 +153,9 @@ def drop_late(work: Workspace, taken: list[Received]) -> list[Received]:
 def drop_expired(work: Workspace, settings: QueueSettings, taken: list[Received]) -> list[Received]:
     """Return the messages that are not too old, and remove the others: `expire_some` has not seen
     them, because they have come back since, or another process held them."""
-    if settings.ttl_seconds is None:
+    limit_ns = in_ns(settings.ttl_seconds)
+    if limit_ns is None:
         return taken
-    limit_ns = int(settings.ttl_seconds * SECOND_NS)
     latest_ns, kept = work.clock_ns() - limit_ns, []
     for each in taken:
         place = place_in(Folder.DELAY, each.queue, each.message_id)
