@@ -26,7 +26,7 @@ from mq.names import MessageId, QueueName, file_name, parse_file_name, queue_pat
 from mq.spool.message.held import Lost, Sum, look_at, seal_at
 from mq.spool.open_queues import OpenQueue
 from mq.spool.queue.queue_birth import queue_made_ns
-from mq.spool.rolling import PlaceOf, roll_forward
+from mq.spool.rolling import PlaceOf, Rolled, roll_forward
 from mq.spool.sets import members, remove_empty_set
 from mq.spool.spool import Spool
 
@@ -61,26 +61,14 @@ def bring(spool: Spool, path: str, place_of: PlaceOf, witness: Callable[[str], s
     queue, or was published: a queue that was made after that is not its queue. The caller holds the
     set. After all members are done, this raises the first OSError that kept one where it is.
     """
-    placed, outcomes = 0, dict[str, _Settled]()
-    errors: dict[str, OSError] = {}
+    placed = 0
     try:
         present, queues, kept = _remove_old(spool, path, witness)
         place_in_the_same = _into_the_same(spool, place_of, queues, kept)
         for _ in range(_LOOKS):
             rolled = roll_forward(spool, Folder.SPARK, path, place_in_the_same)
             placed += present - len(rolled.left)
-            errors, outcomes = {}, {}
-            for member in rolled.left:
-                error = rolled.errors.get(member)
-                try:
-                    if isinstance(error, _MadeAgain):
-                        outcomes[member] = _remove(spool, f"{path}/{member}")
-                    elif error is not None:
-                        errors[member] = error
-                    else:
-                        outcomes[member] = _settle(spool, f"{path}/{member}")
-                except OSError as why:
-                    errors[member] = why
+            outcomes, errors = _settle_left(spool, path, rolled)
             if _Settled.PLACE_IS_FREE not in outcomes.values():
                 break
             present = len(members(spool, Folder.SPARK, path))
@@ -88,11 +76,32 @@ def bring(spool: Spool, path: str, place_of: PlaceOf, witness: Callable[[str], s
         # Another process was faster.
         return Brought(placed, [])
     remove_empty_set(spool, Folder.SPARK, path)
-    for error in errors.values():
-        raise error
+    if errors:
+        raise errors[0]
     if _Settled.PLACE_IS_FREE in outcomes.values():
         raise BlockingIOError(errno.EAGAIN, "a place is taken and free in turns", path)
     return Brought(placed, [each for each in outcomes if outcomes[each] is _Settled.KEPT_OUT])
+
+
+def _settle_left(
+    spool: Spool, path: str, rolled: Rolled
+) -> tuple[dict[str, _Settled], list[OSError]]:
+    """Decide about the members that found no place. Returns what became of each, and the errors
+    that keep others where they are."""
+    outcomes: dict[str, _Settled] = {}
+    errors: list[OSError] = []
+    for member in rolled.left:
+        error = rolled.errors.get(member)
+        try:
+            if isinstance(error, _MadeAgain):
+                outcomes[member] = _remove(spool, f"{path}/{member}")
+            elif error is not None:
+                errors.append(error)
+            else:
+                outcomes[member] = _settle(spool, f"{path}/{member}")
+        except OSError as why:
+            errors.append(why)
+    return outcomes, errors
 
 
 class _SeenQueue(NamedTuple):

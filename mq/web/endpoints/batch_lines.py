@@ -1,4 +1,5 @@
-"""Parse and check the lines of a batch. This module loads nothing of the server."""
+"""Parse and check the lines of a batch. This module loads no aiohttp: `mqctl --root` uses it
+too."""
 
 from __future__ import annotations
 
