@@ -188,7 +188,7 @@ class Engine:
             try:
                 working = self._workers.submit(need.function, *need.arguments)
             except RuntimeError as error:
-                # For example, no thread could be started.
+                # The workers take no more: the server stops.
                 each.failure = error
                 self._come_back(each)
             else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -64,7 +65,7 @@ async def open_store(
     try:
         with telling_of_a_wait(config.root, "a sweep, and a look at every name"):
             await asyncio.to_thread(catch_up, work, sweeper)
-        workers = ThreadPoolExecutor(config.workers, "worker")
+        workers = _start_workers(config.workers)
         committer = _start_committer(work, sweeper, file_system.is_in_memory, workers)
         store = Store(work, committer, workers)
         sweeps = sweep_forever(sweeper, work.counts, workers, sweep_now)
@@ -93,6 +94,24 @@ def _open_root(config: ServerConfig, files: Files | None) -> tuple[Spool, FileSy
     for warning in file_system.warnings:
         log.warning("root", warning=warning)
     return spool, file_system
+
+
+def _start_workers(number: int) -> ThreadPoolExecutor:
+    """Start all workers. By itself an executor starts a thread when there is work for it. If the
+    system has none left then, it refuses that work and keeps it in line all the same: it would be
+    done after its operation has ended, and what that opens would stay open. Raises StartRefused."""
+    workers, all_are_here = ThreadPoolExecutor(number, "worker"), threading.Barrier(number)
+    try:
+        for _ in range(number):
+            workers.submit(all_are_here.wait)
+    except RuntimeError as error:
+        all_are_here.abort()
+        raise StartRefused(
+            ExitCode.SYSTEM,
+            f"the system has no {number} threads for --workers ({error}): raise its limit of "
+            "processes (ulimit -u, pids.max of a container), or give fewer",
+        ) from error
+    return workers
 
 
 def _start_committer(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from mq.commit.group import GroupCommitter
 from mq.commit.operation import Operation
 from mq.disk.files import Files
+from mq.errors import StartRefused
 from mq.names import MessageId, QueueName
 from mq.spool.network_files import NetworkFiles
 from mq.store import maintenance
@@ -161,3 +163,37 @@ async def test_the_event_loop_makes_light_rounds_unless_the_network_can_hold_it_
         assert isinstance(committer, GroupCommitter)
 
         assert (committer._loop_rounds is not None) == makes_rounds
+
+
+def no_more_threads(monkeypatch: pytest.MonkeyPatch, *, besides: int) -> None:
+    """Let the system have no thread for a worker any more, after this many."""
+    start, left = threading.Thread.start, [None] * besides
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name.startswith("worker"):
+            if not left:
+                raise RuntimeError("can't start new thread")
+            left.pop()
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+
+
+async def test_every_worker_is_there_before_the_system_has_no_thread_left(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with store_on(root, workers=3) as store:
+        no_more_threads(monkeypatch, besides=0)
+        at_once = threading.Barrier(3)
+
+        await asyncio.gather(*[store._in_worker(at_once.wait, 30.0) for _ in range(3)])
+
+
+async def test_a_server_does_not_start_without_its_workers(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_more_threads(monkeypatch, besides=2)
+
+    with pytest.raises(StartRefused, match="3 threads for --workers"):
+        async with store_on(root, workers=3):
+            pytest.fail("it has started")
