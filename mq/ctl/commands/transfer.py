@@ -144,7 +144,7 @@ def _copy(
         raise CommandFailed(
             ExitCode.TRY_AGAIN,
             f"only {written} of {wanted} messages were copied, and more are ready; try again, or "
-            "use --root with the server's folders, or --remove",
+            "use --root with the server's folders, or --remove; fsck names what cannot be read",
         )
 
 
