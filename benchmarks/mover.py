@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 
 import click
+from servers import cpu_seconds
 
 from mq.ids import MessageIds
 
@@ -40,11 +41,6 @@ def lateness(queue: Path, message_id: str, due: float) -> float:
     return time.time() - due
 
 
-def processor_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def memory_kib(pid: int) -> int:
     return int(Path(f"/proc/{pid}/status").read_text().split("VmRSS:")[1].split()[0])
 
@@ -64,8 +60,8 @@ def start(root: Path) -> subprocess.Popen[bytes]:
 
 def wait_until_idle(pid: int) -> None:
     spent = -1.0
-    while processor_seconds(pid) - spent > 0.02:
-        spent = processor_seconds(pid)
+    while cpu_seconds([pid]) - spent > 0.02:
+        spent = cpu_seconds([pid])
         time.sleep(1)
 
 
@@ -94,9 +90,9 @@ def measure(root: Path, messages: int) -> None:
         wait_until_idle(mover.pid)
         grown = (memory_kib(mover.pid) - base_kib) * 1024 / max(messages, 1)
         print(f"memory: {grown:.0f} bytes a message")
-        spent = processor_seconds(mover.pid)
+        spent = cpu_seconds([mover.pid])
         time.sleep(_IDLE_SECONDS)
-        busy = (processor_seconds(mover.pid) - spent) / _IDLE_SECONDS
+        busy = (cpu_seconds([mover.pid]) - spent) / _IDLE_SECONDS
         print(f"idle: {100 * busy:.2f} % of a processor")
         later_due = time.time() + 1
         make(root, f"bench:{later}", later_due)

@@ -250,7 +250,7 @@ def comparison(found: Found, all_cases: Sequence[Case]) -> str:
                 (ours.cpu_us or 0.0) / (theirs.cpu_us or 1.0) for theirs, ours in both
             )
             line += [against, f"{rate:.2f}", f"{cost:.2f}"]
-        lines.append(list(itertools.islice(itertools.chain(line, itertools.repeat("")), 6)))
+        lines.append(line if against else [*line, "", "", ""])
     return table(["", "messages/s", "CPU, µs", "against", "rate", "CPU"], lines)
 
 

@@ -88,7 +88,7 @@ class Intake:
         reap_staged(self._spool)
 
     def _count(self, queue: QueueName) -> int:
-        return self._servers.ask(lambda mq: mq.queue(queue).counts()).ready
+        return self._servers.counts(queue).ready
 
     def fetch(self, max_messages: int | None, max_bytes: int | None) -> int:
         """Bring up to this many messages, or about this many bytes. Returns how many messages came.

@@ -40,7 +40,7 @@ def put(folder: int, name: str, body: Any = BODY) -> Chain:
     )
 
 
-def get(folder: int, name: str, limit: int = LIMIT) -> Chain:
+def get(folder: int, name: str) -> Chain:
     """Return the chain that receives a message, which is closed at the end."""
     return (
         (OPEN_MESSAGE, folder, name),
@@ -49,7 +49,7 @@ def get(folder: int, name: str, limit: int = LIMIT) -> Chain:
         (STATUS_OF, folder, name),
         (ATTRIBUTE, ~0, SEAL),
         (ATTRIBUTE, ~0, "user.other"),
-        (READ, ~0, 2, limit),
+        (READ, ~0, 2, LIMIT),
         (RENAME, folder, name, folder, f"{name}-received"),
         (CLOSE, ~0),
     )

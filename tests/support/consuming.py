@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
-from urllib.request import urlopen
 
 from kombu import Connection, Consumer, Queue
 
 from mq.client import Client, Message
 from tests.support.processes import Server, wait_until
+from tests.support.scraping import scrape
 
 Connect = Callable[..., Connection]
 
@@ -30,13 +30,8 @@ def leased(client: Client, queue: str) -> int:
 
 def requests(server: Server) -> float:
     """Return how many requests a server has answered, whose metrics are served."""
-    with urlopen(f"http://127.0.0.1:{server.admin_port}/metrics") as answer:
-        lines = answer.read().decode().splitlines()
-    return sum(
-        float(line.rpartition(" ")[2])
-        for line in lines
-        if line.startswith("mq_http_request_duration_seconds_count")
-    )
+    answered = scrape(server.admin_port).by("mq_http_request_duration_seconds_count", "code")
+    return sum(answered.values())
 
 
 class Consumed:

@@ -137,22 +137,19 @@ COLUMNS = ("queue", *STATES, "bytes", "oldest", "oldest dead")
 
 def table_rows(report: Report) -> list[tuple[str, ...]]:
     """Return the table as text, a row for each queue and one for their sum."""
-    rows = [
-        (each.queue, *(f"{getattr(each, state):,}" for state in STATES), f"{each.bytes:,}",
-         _age_text(each.oldest_seconds), _age_text(each.oldest_dead_seconds))
-        for each in report.queues
-    ]  # fmt: skip
     total = QueueReport("all")
     for each in report.queues:
         for name in (*STATES, "bytes"):
             setattr(total, name, getattr(total, name) + getattr(each, name))
-    oldest = _most(each.oldest_seconds for each in report.queues)
-    oldest_dead = _most(each.oldest_dead_seconds for each in report.queues)
-    rows.append(
-        ("all", *(f"{getattr(total, state):,}" for state in STATES), f"{total.bytes:,}",
-         _age_text(oldest), _age_text(oldest_dead))
-    )  # fmt: skip
-    return rows
+    total.oldest_seconds = _most(each.oldest_seconds for each in report.queues)
+    total.oldest_dead_seconds = _most(each.oldest_dead_seconds for each in report.queues)
+    return [_table_row(each) for each in (*report.queues, total)]
+
+
+def _table_row(report: QueueReport) -> tuple[str, ...]:
+    counts = (getattr(report, name) for name in (*STATES, "bytes"))
+    ages = (report.oldest_seconds, report.oldest_dead_seconds)
+    return (report.queue, *(f"{each:,}" for each in counts), *map(_age_text, ages))
 
 
 def _most(seconds: Iterable[float | None]) -> float | None:
