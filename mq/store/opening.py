@@ -109,7 +109,7 @@ def _start_workers(number: int) -> ThreadPoolExecutor:
         raise StartRefused(
             ExitCode.SYSTEM,
             f"the system has no {number} threads for --workers ({error}): raise its limit of "
-            "processes (ulimit -u, pids.max of a container), or give fewer",
+            "processes (ulimit -u, TasksMax= of a unit, pids_limit of a container), or give fewer",
         ) from error
     return workers
 
