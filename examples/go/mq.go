@@ -115,7 +115,7 @@ func (q Queue) renew(held context.Context, m *Message, visibility time.Duration)
 
 // ask tries again for some seconds when no answer comes, the server answers 503, or a proxy 502 or 504. What answers 200 and is not MQ is an error.
 func (q Queue) ask(ctx context.Context, method, path string, headers http.Header, body []byte) (head http.Header, read []byte, err error) {
-	for pause, after := 100*time.Millisecond, 0; pause < 5*time.Second; pause *= 2 {
+	for pause, after := 100*time.Millisecond, 0; pause < 5*time.Second; pause, after = pause*2, 0 {
 		request, wrong := http.NewRequestWithContext(ctx, method, q.URL+path, bytes.NewReader(body))
 		if wrong != nil {
 			return nil, nil, wrong
