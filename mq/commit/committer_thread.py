@@ -74,7 +74,12 @@ class CommitterThread:
         return self._pipelined.in_flight
 
     def start(self) -> None:
-        self._thread.start()
+        """Start. Raises RuntimeError if the system has no thread for it."""
+        try:
+            self._thread.start()
+        except RuntimeError:
+            self._close_barriers()
+            raise
 
     def is_alive(self) -> bool:
         return not self.has_defect and self._thread.is_alive()

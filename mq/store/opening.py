@@ -65,8 +65,7 @@ async def open_store(
     try:
         with telling_of_a_wait(config.root, "a sweep, and a look at every name"):
             await asyncio.to_thread(catch_up, work, sweeper)
-        workers = _start_workers(config.workers)
-        committer = _start_committer(work, sweeper, file_system.is_in_memory, workers)
+        workers, committer = _start_threads(work, sweeper, file_system.is_in_memory)
         store = Store(work, committer, workers)
         sweeps = sweep_forever(sweeper, work.counts, workers, sweep_now)
         try:
@@ -96,22 +95,28 @@ def _open_root(config: ServerConfig, files: Files | None) -> tuple[Spool, FileSy
     return spool, file_system
 
 
-def _start_workers(number: int) -> ThreadPoolExecutor:
-    """Start all workers. By itself an executor starts a thread when there is work for it. If the
-    system has none left then, it refuses that work and keeps it in line all the same: it would be
-    done after its operation has ended, and what that opens would stay open. Raises StartRefused."""
+def _start_threads(
+    work: Workspace, sweeper: Sweeper, is_in_memory: bool
+) -> tuple[ThreadPoolExecutor, Committer]:
+    """Start all workers, and the committer. By itself an executor starts a thread when there is
+    work for it. If the system has none left then, it refuses that work and keeps it in line all the
+    same: it would be done after its operation has ended, and what that opens would stay open.
+    Raises StartRefused, and no thread is left then."""
+    number = work.config.workers
     workers, all_are_here = ThreadPoolExecutor(number, "worker"), threading.Barrier(number)
     try:
         for _ in range(number):
             workers.submit(all_are_here.wait)
+        return workers, _start_committer(work, sweeper, is_in_memory, workers)
     except RuntimeError as error:
         all_are_here.abort()
+        workers.shutdown()  # The end of the process takes a thread too.
         raise StartRefused(
             ExitCode.SYSTEM,
-            f"the system has no {number} threads for --workers ({error}): raise its limit of "
-            "processes (ulimit -u, TasksMax= of a unit, pids_limit of a container), or give fewer",
+            f"the system has not enough threads for --workers={number} ({error}): raise its limit "
+            "of processes (ulimit -u, TasksMax= of a unit, pids_limit of a container), or give "
+            "fewer",
         ) from error
-    return workers
 
 
 def _start_committer(

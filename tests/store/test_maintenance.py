@@ -24,6 +24,9 @@ from tests.support.faults import SYNCS, WatchedFiles
 from tests.support.messages import names_in
 from tests.support.stores import LONG_SECONDS, ORDERS, publish, store_on
 
+OF_A_STORE = ("worker", "barrier", "committer")
+"""How the names of threads begin that a store starts."""
+
 
 async def test_a_server_stops_though_a_sweep_is_asked_for_at_that_moment(disk: Path) -> None:
     for turns in range(6):
@@ -166,11 +169,11 @@ async def test_the_event_loop_makes_light_rounds_unless_the_network_can_hold_it_
 
 
 def no_more_threads(monkeypatch: pytest.MonkeyPatch, *, besides: int) -> None:
-    """Let the system have no thread for a worker any more, after this many."""
+    """Let the system have no thread for a store any more, after this many."""
     start, left = threading.Thread.start, [None] * besides
 
     def refuse(thread: threading.Thread) -> None:
-        if thread.name.startswith("worker"):
+        if thread.name.startswith(OF_A_STORE):
             if not left:
                 raise RuntimeError("can't start new thread")
             left.pop()
@@ -189,11 +192,14 @@ async def test_every_worker_is_there_before_the_system_has_no_thread_left(
         await asyncio.gather(*[store._in_worker(at_once.wait, 30.0) for _ in range(3)])
 
 
-async def test_a_server_does_not_start_without_its_workers(
-    root: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("besides", range(5))
+async def test_a_server_that_lacks_a_thread_does_not_start_and_leaves_none(
+    disk: Path, monkeypatch: pytest.MonkeyPatch, besides: int
 ) -> None:
-    no_more_threads(monkeypatch, besides=2)
+    no_more_threads(monkeypatch, besides=besides)
 
-    with pytest.raises(StartRefused, match="3 threads for --workers"):
-        async with store_on(root, workers=3):
+    with pytest.raises(StartRefused, match="--workers=3"):
+        async with store_on(disk, workers=3):
             pytest.fail("it has started")
+    # To end, the process takes a thread as well.
+    assert not any(each.name.startswith(OF_A_STORE) for each in threading.enumerate())
