@@ -34,6 +34,7 @@ from mq_sqs.faults import (
     INVALID_ACTION,
     MALFORMED_QUERY,
     METHOD_NOT_ALLOWED,
+    REQUEST_TOO_LONG,
     SERIALIZATION,
     SQSError,
     translate,
@@ -55,6 +56,9 @@ MAX_REQUEST_BYTES = 8 * MIB
 
 _METHODS = ("GET", "POST")
 _LIMIT = BodyLimit(MAX_REQUEST_BYTES, "of a request of SQS")
+_SENDING = frozenset({"SendMessage", "SendMessageBatch"})
+"""Operations whose bodies may be large. Few large ones are answered at once, and a receive may wait
+long: those of one client would keep everyone else's out."""
 
 
 class _Arrival(NamedTuple):
@@ -112,6 +116,12 @@ class Gateway:
                         INVALID_ACTION, f"The action {found[:80]} is not valid for this endpoint."
                     )
                 operation = found
+                if len(asked.body) > SMALL_BODY_BYTES and operation not in _SENDING:
+                    raise SQSError(
+                        REQUEST_TOO_LONG,
+                        f"the body has more than {SMALL_BODY_BYTES} bytes; only SendMessage and "
+                        "SendMessageBatch take more",
+                    )
                 raise_handed_over(http)
                 response = await self._answer(request, asked, operation, token, exits)
             except SQSError as error:

@@ -19,6 +19,7 @@ from mq_sqs.model import OPERATIONS, TEXT, WHOLE, ListOf, MapOf, Scalar, Shape, 
 from tests.support.gateways import (
     ask_both,
     ask_json,
+    ask_query,
     client_of,
     flatten,
     make_url,
@@ -222,6 +223,18 @@ def test_an_answer_to_a_client_that_waits_with_its_body_is_the_last(
         answer = wire.request(method, "/", expect="100-continue", content_length=str(1 << 30))
 
     assert answer.headers["connection"] == "close"
+
+
+def test_receives_with_large_bodies_hold_nobody_up(gateway: Server, sqs: Any) -> None:
+    """Few requests with large bodies are answered at once. These would wait with their bodies."""
+    values = {"QueueUrl": make_url(sqs), "WaitTimeSeconds": "20"}
+    form = {**values, "Timestamp": " " * MIB}
+    told = [
+        ask_json(gateway, "ReceiveMessage", json.dumps(values).encode() + b" " * MIB),
+        ask_query(gateway, "ReceiveMessage", form),
+    ]
+
+    assert [(each.status, each.code) for each in told] == [(413, "RequestEntityTooLarge")] * 2
 
 
 @pytest.mark.parametrize("kind", ["standard", "fifo"])
