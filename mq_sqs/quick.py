@@ -21,10 +21,10 @@ from mq.errors import MQError
 from mq.names import QueueName, is_fifo
 from mq.store.receiving.received_message import Received
 from mq.web.connections.quick_connection import Parsed, QuickConnection
+from mq.web.connections.whole_requests import is_plain, whole_body
 from mq.web.durations import Durations
 from mq.web.origin_policy import OriginPolicy
 from mq.web.parameters import BareHead
-from mq.web.quick import is_plain, whole_body
 from mq.web.tokens import KnownToken, Scope
 from mq_sqs.call_heads import CallHead, CallHeads
 from mq_sqs.calls import Begun, Operations, make_request_id

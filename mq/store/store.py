@@ -58,6 +58,7 @@ class Store:
         self.health = StoreHealth(work, committer, workers, self._receives.waiting)
         self.put_back_left = self._receives.put_back_left
         self.stop_waiting = self._receives.waiting.stop
+        self.count_spare = self._receives.count_spare
         self._publisher = Publisher(work, committer)
         self._removals = JointRemovals(work, committer)
         self._hidden_peeks = HiddenPeeks(work, committer, workers)
@@ -163,10 +164,9 @@ class Store:
         taken = await self.receive_many(queue, 1, visibility_seconds, wait_seconds)
         return taken[0] if taken else None
 
-    def submit_receive(self, queue: QueueName, done: Done) -> None:
-        """Receive as `receive` does, for a caller that does not wait. `done` is called as by
-        `submit_publish`, with a message to close or to `give_back`, or with None."""
-        self._receives.submit(queue, done)
+    def submit_receive(self, queue: QueueName, done: Done, hidden_ns: int | None = None) -> None:
+        """Receive at once. `done` gets what `receive` returns or raises, as by `submit_publish`."""
+        self._receives.submit(queue, hidden_ns, done)
 
     async def receive_many(
         self,

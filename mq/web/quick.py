@@ -3,7 +3,8 @@
 It begins behind aiohttp's parser, so one parser reads every byte. A parsed publish, receive or
 remove whose body is here becomes neither a `web.Request` nor a coroutine: it goes to the committer
 at once and is answered from its callback. Anything unusual about it, and anything but a success,
-goes the usual way (`mq.web.api`), which finds the error again, or is handed it, and words it.
+goes the usual way (`mq.web.api`), which finds the error again, or is handed it, and words it. There
+also goes who must wait for a message: those who do are served in the order in which they came.
 
 A head that came before is not parsed again (`mq.web.connections.known_heads`).
 """
@@ -13,41 +14,49 @@ from __future__ import annotations
 import asyncio
 import re
 import zlib
+from collections import Counter
 from time import perf_counter
 
-from aiohttp import HttpVersion11
 from aiohttp.http_parser import RawRequestMessage
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 from multidict import istr
 
 from mq.config import SMALL_BODY_BYTES
 from mq.errors import MQError
-from mq.names import parse_message_id, parse_queue_name
+from mq.names import QueueName, parse_message_id, parse_queue_name
 from mq.spool.message.trailer import pack_trailer
 from mq.store.publishing.publish import Draft, Published
 from mq.store.receiving.received_message import Received
 from mq.store.store import Store
+from mq.times import in_ns
 from mq.web.answers import Answer
 from mq.web.api import make_api
 from mq.web.connections.connection import Limits
-from mq.web.connections.framing import TRANSFER_ENCODING, has_lost_body
 from mq.web.connections.http_server import HttpServer
 from mq.web.connections.known_heads import KnownHeads, QuickHead
 from mq.web.connections.quick_connection import Parsed, QuickConnection
 from mq.web.connections.unread import takes_at_once
+from mq.web.connections.whole_requests import is_plain, whole_body
 from mq.web.downloads import answer_small_body
 from mq.web.durations import Durations
 from mq.web.endpoints.publishing import ALSO, answer_published
-from mq.web.endpoints.receiving import head_of
+from mq.web.endpoints.receiving import head_of, read_visibility, read_wait
 from mq.web.origin_policy import OriginPolicy
-from mq.web.parameters import BareHead, read_content_type, read_leases, read_queues
+from mq.web.parameters import (
+    BareHead,
+    read_content_type,
+    read_leases,
+    read_parameters,
+    read_queues,
+)
 from mq.web.properties import read_properties
 from mq.web.routes import MESSAGE_PATH, MESSAGES_PATH
 from mq.web.tokens import Scope, Tokens
 
-_PATH = re.compile(rf"/([^/?%]+)/messages(?:/([^/?%,]+)|\?{ALSO}=([^?%&+]+))?")
-_EXPECT = istr("Expect")
+_PATH = re.compile(r"/([^/?%]+)/messages(?:/([^/?%,]+)|\?([^?%+]+))?")
 _IF_MATCH = istr("If-Match")
+_ALSO = frozenset({ALSO})
+_WAIT_AND_VISIBILITY = frozenset({"wait", "visibility"})
 _OWN_ID = istr("X-Message-Id")
 
 
@@ -76,6 +85,8 @@ class QuickWay:
         self.durations = durations
         self._origins = origins
         self._heads = KnownHeads(lambda headers: origins.admits(BareHead(headers)))
+        self._tries: Counter[QueueName] = Counter()
+        """How many receives that may wait are under way here."""
 
     def take(
         self, connection: QuickConnection, message: RawRequestMessage, payload: StreamReader
@@ -86,7 +97,7 @@ class QuickWay:
             return False
         try:
             head = self._read_head(message, payload, found)
-            if head is None:
+            if head is None or self._must_wait(head):
                 return False
             request = _Request(self, connection, head, (message, payload))
             self._admit(request)
@@ -104,6 +115,8 @@ class QuickWay:
         if known is None or transport is None or transport.get_write_buffer_size():
             return False
         head, body = known
+        if self._must_wait(head):
+            return False
         request = _Request(self, connection, head, data)
         if not head.is_ours or self._tokens is not None:
             try:
@@ -131,10 +144,10 @@ class QuickWay:
         self, message: RawRequestMessage, payload: StreamReader, found: re.Match[str]
     ) -> QuickHead | None:
         """Return what a head asks for, or None if it is for the usual way. Raises MQError."""
-        queue, message_id = parse_queue_name(found[1]), found[2]
-        also = (found[3] and read_queues({ALSO: found[3]}, ALSO, queue)) or ()
+        queue, message_id, query = parse_queue_name(found[1]), found[2], found[3] or ""
         method, headers = message.method, message.headers
         if method == "POST" and message_id is None:
+            also = read_queues(read_parameters(query, _ALSO, _ALSO), ALSO, queue) or ()
             longest = min(SMALL_BODY_BYTES, self._store.max_body_bytes)
             if _OWN_ID in headers or payload.total_bytes > longest:
                 return None
@@ -143,14 +156,26 @@ class QuickWay:
             trailer = pack_trailer(properties) if properties else b""
             head = QuickHead(method, queue, headers, payload.total_bytes, content_type, trailer)
             return head._replace(also=also) if also else head
-        if payload is not EMPTY_PAYLOAD or found[3]:
+        if payload is not EMPTY_PAYLOAD:
             return None
         if method == "GET" and message_id is None:
-            return None if _IF_MATCH in headers else QuickHead(method, queue, headers)
+            parameters = read_parameters(query, _WAIT_AND_VISIBILITY)
+            wait, visibility_ns = read_wait(parameters), in_ns(read_visibility(parameters))
+            head = QuickHead(method, queue, headers, visibility_ns=visibility_ns, may_wait=wait > 0)
+            return None if _IF_MATCH in headers else head
         if method == "DELETE" and message_id is not None:
             checked, leases = parse_message_id(message_id), read_leases(BareHead(headers))
             return QuickHead(method, queue, headers, message_id=checked, leases=leases)
         return None
+
+    def _must_wait(self, head: QuickHead) -> bool:
+        """Return whether a receive may wait, and there may be no message for it now."""
+        return head.may_wait and self._store.count_spare(head.queue) <= self._tries[head.queue]
+
+    def end_try(self, queue: QueueName) -> None:
+        self._tries[queue] -= 1
+        if not self._tries[queue]:
+            del self._tries[queue]
 
     def _admit(self, request: _Request) -> None:
         """Raise MQError for a request that may not be answered."""
@@ -171,7 +196,9 @@ class QuickWay:
                 draft.trailer = head.trailer
             store.submit_publish(head.queue, draft, request.published, head.also)
         elif head.method == "GET":
-            store.submit_receive(head.queue, request.received)
+            if head.may_wait:
+                self._tries[head.queue] += 1
+            store.submit_receive(head.queue, request.received, head.visibility_ns)
         else:
             assert head.message_id is not None
             store.submit_remove(head.queue, head.message_id, head.leases, request.removed)
@@ -214,6 +241,8 @@ class _Request:
             self._hand_over(error)
 
     def received(self, result: object, error: BaseException | None) -> None:
+        if self.head.may_wait:
+            self._way.end_try(self.head.queue)
         transport = self.connection.own_transport
         if isinstance(result, Received):
             body = result.body
@@ -224,7 +253,7 @@ class _Request:
                 self._hand_over(result)
             else:
                 self._answer_with(result, body)
-        elif result is None and error is None:
+        elif result is None and error is None and not self.head.may_wait:
             self._answer(Answer(204), MESSAGES_PATH)
         else:
             self._hand_over(error)
@@ -251,27 +280,3 @@ class _Request:
 
     def _hand_over(self, outcome: BaseException | Received | None) -> None:
         self.connection.hand_over(self._source, outcome, self._started)
-
-
-def is_plain(connection: QuickConnection, message: RawRequestMessage, body: StreamReader) -> bool:
-    """Return whether nothing about the connection or the framing is unusual, and all of the request
-    is here. A client that has not read the last answer goes the usual way."""
-    transport = connection.own_transport
-    return (
-        message.version == HttpVersion11
-        and not (message.should_close or message.upgrade)
-        and _EXPECT not in message.headers
-        and TRANSFER_ENCODING not in message.headers
-        and body.is_eof()
-        and not has_lost_body(message.headers, body)
-        and transport is not None
-        and not transport.get_write_buffer_size()
-    )
-
-
-def whole_body(body: StreamReader) -> bytes:
-    """Return all of a body, which stays there for the usual way."""
-    if body is EMPTY_PAYLOAD:
-        return b""
-    pieces = body._buffer
-    return bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces)

@@ -69,7 +69,8 @@ ELSEWHERE = {
     "http/remove": "mq/web/endpoints/removing",
     "http/connections/test_gone_clients.py": "mq/web/connections/presence",
     "http/connections/test_http_server.py": "mq/web/connections/connection",
-    "http/test_quick_way.py": "mq/web/connections/quick_connection",
+    "http/test_quick_way.py": "mq/web/connections/quick_connection"
+    " mq/web/connections/whole_requests",
     "http/test_routes.py": "mq/web/api mq/web/problems",
     "spark/pipeline/test_jobs.py": "pyspark_mq/pipeline/places pyspark_mq/pipeline/jobs/publishing",
     "spark/pipeline/test_cli.py": "pyspark_mq/pipeline/place_flags",

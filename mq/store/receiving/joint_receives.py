@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from mq.commit.committer import Committer
 from mq.commit.operation import Done, Operation, Submitted, tell
@@ -25,6 +26,13 @@ from mq.store.receiving.watching import Watching
 from mq.store.shared_state import Workspace
 
 
+class _Key(NamedTuple):
+    """What receives must have in common to be one operation."""
+
+    queue: QueueName
+    visibility_ns: int | None
+
+
 class JointReceives:
     """The receives of one server that do not wait. Used on the event loop."""
 
@@ -39,45 +47,45 @@ class JointReceives:
         self._committer = committer
         self._watching = watching
         self._give_back = give_back
-        self._joint: Joint[tuple[QueueName, Done]] = Joint(committer, self._begin)
+        self._joint: Joint[tuple[_Key, Done]] = Joint(committer, self._begin)
 
-    def submit(self, queue: QueueName, done: Done) -> None:
+    def submit(self, queue: QueueName, visibility_ns: int | None, done: Done) -> None:
         """Take the oldest message. `done` gets it, or None, or what `Receives.receive` raises."""
-        self._joint.ask((queue, done))
+        self._joint.ask((_Key(queue, visibility_ns), done))
 
-    def _begin(self, asked: Sequence[tuple[QueueName, Done]]) -> None:
-        queues = grouped(asked)
-        if len(queues) == 1:
-            self._take(*queues.popitem())
+    def _begin(self, asked: Sequence[tuple[_Key, Done]]) -> None:
+        alike = grouped(asked)
+        if len(alike) == 1:
+            self._take(*alike.popitem())
             return
-        leasing = lease_each(self._work, [(each, self._ask(each, queues[each])) for each in queues])
-        handing_out = partial(self._hand_out_each, queues)
-        self._committer.submit(Submitted(leasing, handing_out, len(asked)))
+        asks = [(key.queue, self._ask(key, len(dones))) for key, dones in alike.items()]
+        handing_out = partial(self._hand_out_each, alike)
+        self._committer.submit(Submitted(lease_each(self._work, asks), handing_out, len(asked)))
 
-    def _ask(self, queue: QueueName, asked: Sequence[Done]) -> Ask:
-        return Ask(limit=len(asked), leave=self._watching.waiting.count(queue))
+    def _ask(self, key: _Key, limit: int) -> Ask:
+        return Ask(key.visibility_ns, limit, self._watching.waiting.count(key.queue))
 
-    def _take(self, queue: QueueName, asked: Sequence[Done]) -> None:
-        leasing = lease_some(self._work, queue, self._ask(queue, asked))
-        handing_out = partial(self._hand_out, queue, asked)
+    def _take(self, key: _Key, asked: Sequence[Done]) -> None:
+        leasing = lease_some(self._work, key.queue, self._ask(key, len(asked)))
+        handing_out = partial(self._hand_out, key, asked)
         self._committer.submit(Submitted(leasing, handing_out, len(asked)))
 
     def _hand_out_each(
         self,
-        asked: Mapping[QueueName, Sequence[Done]],
+        asked: Mapping[_Key, Sequence[Done]],
         taken: Sequence[list[Received] | None] | None,
         error: BaseException | None,
     ) -> None:
         outcomes = [None] * len(asked) if taken is None else taken
-        for (queue, dones), some in zip(asked.items(), outcomes, strict=True):
+        for (key, dones), some in zip(asked.items(), outcomes, strict=True):
             if some is None and error is None:
-                self._take(queue, dones)
+                self._take(key, dones)
             else:
-                self._hand_out(queue, dones, some, error)
+                self._hand_out(key, dones, some, error)
 
     def _hand_out(
         self,
-        queue: QueueName,
+        key: _Key,
         asked: Sequence[Done],
         taken: ReceivedOrBusy | None,
         error: BaseException | None,
@@ -85,15 +93,15 @@ class JointReceives:
         received = taken if isinstance(taken, list) else []
         for done, each in zip(asked, received, strict=False):
             if each.body is None:
-                self._check(queue, each, done)
+                self._check(key, each, done)
             else:
                 tell(done, each, None)
         left = asked[len(received) :]
         if left and received:
             # There was no room for more, or an error ended it, or the index did not know of all.
-            self._take(queue, left)
+            self._take(key, left)
         elif left:
-            self._let_go(queue, left, error)
+            self._let_go(key.queue, left, error)
 
     def _let_go(self, queue: QueueName, asked: Sequence[Done], error: BaseException | None) -> None:
         if error is None:
@@ -101,9 +109,9 @@ class JointReceives:
         for done in asked:
             tell(done, None, error)
 
-    def _check(self, queue: QueueName, received: Received, done: Done) -> None:
+    def _check(self, key: _Key, received: Received, done: Done) -> None:
         """Check a large body, for which nobody else need wait."""
-        ask = Ask(leave=self._watching.waiting.count(queue))
+        queue, ask = key.queue, self._ask(key, 1)
         has_begun = False
 
         def check() -> Operation[ReceivedOrBusy]:

@@ -94,9 +94,14 @@ class Receives:
             self._watching.wake_for_what_is_left(queue, 1)
         return []
 
-    def submit(self, queue: QueueName, done: Done) -> None:
+    def submit(self, queue: QueueName, visibility_ns: int | None, done: Done) -> None:
         """Take the oldest message at once. `done` gets it, or None, or what `receive` raises."""
-        self._joint.submit(queue, done)
+        self._joint.submit(queue, visibility_ns, done)
+
+    def count_spare(self, queue: QueueName) -> int:
+        """Return how many messages of a queue are known that nobody waits for."""
+        ready = self._work.ready.get(queue)
+        return 0 if ready is None else len(ready) - self.waiting.count(queue)
 
     async def _receive_in_line(
         self, queues: Sequence[QueueName], ask: Ask, poll: LongPoll, by: Receive

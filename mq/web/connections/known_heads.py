@@ -56,8 +56,9 @@ class HeadMemory(Generic[H]):
 
 class QuickHead(NamedTuple):
     """What a head asks for that the quick way can answer: a publish of `body_bytes`, whose packed
-    properties are `trailer`, to the queue and to those in `also`; a receive; a removal. `is_ours`
-    says that `OriginPolicy` admits such a head on any connection."""
+    properties are `trailer`, to the queue and to those in `also`; a receive of one message, hidden
+    for `visibility_ns`, for which it may wait; a removal. `is_ours` says that `OriginPolicy`
+    admits such a head on any connection."""
 
     method: str
     queue: QueueName
@@ -69,6 +70,8 @@ class QuickHead(NamedTuple):
     leases: frozenset[int] | None = None
     is_ours: bool = False
     also: tuple[QueueName, ...] = ()
+    visibility_ns: int | None = None
+    may_wait: bool = False
 
 
 class KnownHeads:
@@ -96,7 +99,7 @@ class KnownHeads:
         if removal is None or alike is None:
             return None
         _, message_id, lease = removal
-        _, queue, headers, _, _, _, _, leases, is_ours, _ = alike
+        _, queue, headers, _, _, _, _, leases, is_ours, *_ = alike
         if lease is not None:
             leases = frozenset((lease,)) if lease else frozenset()
         return QuickHead("DELETE", queue, headers, 0, None, b"", message_id, leases, is_ours), b""

@@ -50,10 +50,12 @@ async def receive(store: Store, request: web.BaseRequest, target: Target) -> Res
     parameters = target.parameters
     if "id" not in parameters:
         refuse_guard(request)
-    if not parameters:
-        connection = request.protocol
-        assert isinstance(connection, QuickConnection)
-        received = connection.take_over(Received) or await store.receive(target.queue, None)
+    connection = request.protocol
+    assert isinstance(connection, QuickConnection)
+    received = connection.take_over(Received)
+    if not parameters and received is None:
+        received = await store.receive(target.queue, None)
+    if not parameters or received is not None:
         return await _answer(store, request, received)
     if read_flag(parameters, "peek"):
         return await peek(store, request, target)
@@ -63,10 +65,7 @@ async def receive(store: Store, request: web.BaseRequest, target: Target) -> Res
     if "id" in parameters:
         return await _receive_by_id(store, request, target)
     limit = read_count(parameters, "max", MAX_ANSWER_MESSAGES)
-    wait = read_seconds(parameters, "wait", MAX_WAIT_SECONDS) or 0.0
-    visibility = read_seconds(
-        parameters, "visibility", MAX_VISIBILITY_SECONDS, is_zero_allowed=False
-    )
+    wait, visibility = read_wait(parameters), read_visibility(parameters)
     then = read_queues(parameters, THEN, target.queue)
     with store.answer_memory.share() as share:
         poll = LongPoll(wait)
@@ -79,6 +78,17 @@ async def receive(store: Store, request: web.BaseRequest, target: Target) -> Res
             one = found[0] if found else None
             return await _answer(store, request, one, names_queue=then is not None)
         return await _answer_many(store, request, found, share, names_queue=then is not None)
+
+
+def read_wait(parameters: dict[str, str]) -> float:
+    """Return for how many seconds a receive waits. Raises InvalidRequest."""
+    return read_seconds(parameters, "wait", MAX_WAIT_SECONDS) or 0.0
+
+
+def read_visibility(parameters: dict[str, str]) -> float | None:
+    """Return for how many seconds what is received is hidden, None if the queue says. Raises
+    InvalidRequest."""
+    return read_seconds(parameters, "visibility", MAX_VISIBILITY_SECONDS, is_zero_allowed=False)
 
 
 async def _receive_by_id(store: Store, request: web.BaseRequest, target: Target) -> Response:
