@@ -14,6 +14,8 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from types import ModuleType
 
 import pytest
 
@@ -83,6 +85,14 @@ class _Chance:
         return hashlib.shake_256(b"%d" % next(self._count)).digest(length)
 
 
+@cache
+def _impatient_places(loaded: int) -> list[tuple[ModuleType, str]]:
+    """Where each setting is that is made impatient. To look takes as long as a run does, so nobody
+    looks again until another number of modules is `loaded`."""
+    modules = [module for name, module in sys.modules.items() if name[:3] == "mq."]
+    return [(module, name) for module in modules for name in _IMPATIENT if hasattr(module, name)]
+
+
 @contextmanager
 def determined(clock: StoppedClock) -> Iterator[None]:
     """Within it time is the clock's and chance repeats itself; no lock is waited for, and without
@@ -93,10 +103,8 @@ def determined(clock: StoppedClock) -> Iterator[None]:
         patch.setattr("os.urandom", chance)
         patch.setattr("secrets.token_hex", lambda length: chance(length).hex())
         patch.setattr(random, "Random", _Random)
-        for module in [module for name, module in sys.modules.items() if name[:3] == "mq."]:
-            for name, value in _IMPATIENT.items():
-                if hasattr(module, name):
-                    patch.setattr(module, name, value)
+        for module, name in _impatient_places(len(sys.modules)):
+            patch.setattr(module, name, _IMPATIENT[name])
         patch.setattr(mq.store.index.ready_queues, "Watch", _no_events)
         patch.setattr(mq.spool.queue.listing, "may_stay", lambda *_: True)
         patch.setattr(mq_mover.mover, "Watch", _no_events)

@@ -53,7 +53,10 @@ class Sight:
 
     def violation(self, run: Run, interference: Interference) -> str | None:
         """What is broken in a run; None if nothing is."""
-        scene = self.play(run, interference)
+        return self.violation_in(self.play(run, interference), run)
+
+    def violation_in(self, scene: Scene, run: Run) -> str | None:
+        """What is broken in a run that was played."""
         checker = self._checker_for(run[0])
         with determined(checker.clock):
             for violation in checker.check(scene.disk, scene.since, CheckedCounts()):
