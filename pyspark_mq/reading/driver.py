@@ -77,6 +77,11 @@ class Driver:
         existing_queues(self._spool, self._options.queues)
         self._group.make()
 
+    @property
+    def name(self) -> str:
+        """What the group knows this driver by."""
+        return self._group.driver
+
     def fence(self) -> None:
         """Become the driver of the group; earlier ones are fenced off."""
         self._group.fence()

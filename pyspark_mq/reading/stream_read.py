@@ -28,7 +28,7 @@ from mq.lifecycle import Folder
 from mq.names import parse_file_name
 from mq.spool.message.held import Opened, seal_of
 from mq.spool.spark.claims import Group
-from mq.spool.spark.group_owner import NOBODY, UNNAMED, Owner
+from mq.spool.spark.group_owner import UNNAMED, Owner
 from mq.spool.spool import Spool
 from pyspark_mq.job_root import visit_job_root
 from pyspark_mq.options.options import Options
@@ -42,11 +42,12 @@ QUERY_ID = "sql.streaming.queryId"
 
 
 class Part(InputPartition):
-    """One part of a sealed batch; `start` is the batch before."""
+    """One part of a sealed batch, as a driver gives it to a task; `start` is the batch before."""
 
-    def __init__(self, path: str, start: int) -> None:
+    def __init__(self, path: str, start: int, driver: str) -> None:
         self.path = path
         self.start = start
+        self.driver = driver
 
 
 class StreamReader(Portable, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -95,9 +96,10 @@ class StreamReader(Portable, DataSourceStreamReader, SupportsTriggerAvailableNow
         return self._working().report()
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        driver = self._working()
         return [
-            Part(path, start["seq"])
-            for path in self._working().parts_between(start["seq"], end["seq"])
+            Part(path, start["seq"], driver.name)
+            for path in driver.parts_between(start["seq"], end["seq"])
         ]
 
     def commit(self, end: Offset) -> None:
@@ -114,10 +116,12 @@ class StreamReader(Portable, DataSourceStreamReader, SupportsTriggerAvailableNow
                 yield from to_batches(self._rows(spool, partition.path))
 
     def _require_own(self, spool: Spool, partition: Part) -> None:
-        """Raise ClaimError if the group belongs to another query. Only a task knows the query's
-        id, and not every one."""
+        """Raise ClaimError if another driver has taken over, as that of another source of the query
+        does: both would read the same batch. Raise it too if the group belongs to another query.
+        Only a task knows the query's id, and not every one."""
+        group = Group(spool, self._options.group, partition.driver)
+        group.require_driver()
         query = TaskContext.get().getLocalProperty(QUERY_ID) or UNNAMED
-        group = Group(spool, self._options.group, NOBODY)
         group.take_for(Owner(query, partition.start), self._options.takes_over)
 
     def _rows(self, spool: Spool, path: str) -> Iterator[MessageRow]:

@@ -107,8 +107,8 @@ class Group:
 
     def _fenced(self) -> ClaimError:
         return ClaimError(
-            f"group {self.name}: another driver has taken over; only one query at a time can read "
-            "with a group; give this one its own group, or stop the other"
+            f"group {self.name}: another driver has taken over; only one source of one query at a "
+            "time can read with a group; give each its own group, or stop the other query"
         )
 
     def owner(self) -> Owner:
