@@ -3,8 +3,8 @@
 It begins behind aiohttp's parser, so one parser reads every byte. A parsed publish, receive or
 remove whose body is here becomes neither a `web.Request` nor a coroutine: it goes to the committer
 at once and is answered from its callback. Anything unusual about it, and anything but a success,
-goes the usual way (`mq.web.api`), which finds the error again, or is handed it, and words it. There
-also goes who must wait for a message: those who do are served in the order in which they came.
+goes the usual way (`mq.web.api`), which finds the error again, or is handed it, and words it. A
+receive that must wait goes there too: those that wait are served in the order in which they came.
 
 A head that came before is not parsed again (`mq.web.connections.known_heads`).
 """
@@ -169,7 +169,7 @@ class QuickWay:
         return None
 
     def _must_wait(self, head: QuickHead) -> bool:
-        """Return whether a receive may wait, and there may be no message for it now."""
+        """Return whether this is a receive that may wait, and no message is known for it."""
         return head.may_wait and self._store.count_spare(head.queue) <= self._tries[head.queue]
 
     def end_try(self, queue: QueueName) -> None:

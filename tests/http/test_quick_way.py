@@ -47,10 +47,11 @@ async def test_publish_receive_and_remove_go_the_quick_way(root: Path, kind: str
         await close(writer)
 
 
-async def test_a_publish_to_several_queues_goes_the_quick_way(root: Path) -> None:
+@pytest.mark.parametrize("query", ["also=bills", "also=bills&also=orders"])
+async def test_a_publish_to_several_queues_goes_the_quick_way(root: Path, query: str) -> None:
     async with site_on(root) as site:
         await site.ask("PUT", "/bills")
-        target = "/orders/messages?also=bills"
+        target = f"/orders/messages?{query}"
         answers = [
             await site.ask("POST", target, b"two coffees", content_type="text/plain", x_meta_a="1")
             for _ in range(3)  # The third one's head is known.
@@ -71,7 +72,6 @@ async def test_a_publish_to_several_queues_goes_the_quick_way(root: Path) -> Non
     [
         ("also=bills,missing", 404),
         ("also=bills,-", 400),
-        ("also=bills&also=orders", 201),
         ("also=bills&delay=0", 201),
         ("also=b%69lls", 201),
         ("also=", 400),

@@ -1,6 +1,6 @@
 """Receives that do not wait. Those that come before one round are one operation, which takes as
-many messages of each queue as there are requests. Each request gets one, in the order in which they
-came.
+many messages of each queue as there are requests. Each request gets one; those that hide it for the
+same time get theirs in the order in which they came.
 """
 
 from __future__ import annotations

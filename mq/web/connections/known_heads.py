@@ -56,9 +56,9 @@ class HeadMemory(Generic[H]):
 
 class QuickHead(NamedTuple):
     """What a head asks for that the quick way can answer: a publish of `body_bytes`, whose packed
-    properties are `trailer`, to the queue and to those in `also`; a receive of one message, hidden
-    for `visibility_ns`, for which it may wait; a removal. `is_ours` says that `OriginPolicy`
-    admits such a head on any connection."""
+    properties are `trailer`, to the queue and to those in `also`; a receive of one message, which
+    is hidden for `visibility_ns`, and may be waited for; a removal. `is_ours` says that
+    `OriginPolicy` admits such a head on any connection."""
 
     method: str
     queue: QueueName
