@@ -5,22 +5,20 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from itertools import count
-from time import monotonic
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from aiohttp import web
 
 from mq.commit.operation import Done
-from mq.errors import MQError
 from mq.names import QueueName, is_fifo
-from mq.spool.queue.known_settings import SETTINGS_LOOK_SECONDS
 from mq.spool.queue.queue_settings import QueueSettings
 from mq.store.answer_memory import Share
 from mq.store.receiving.received_message import Received
+from mq.store.shared_state import Workspace
 from mq.store.store import Store
 from mq.web.tokens import KnownToken
 from mq_sqs.faults import INVALID_PARAMETER_VALUE, SQSError
@@ -29,8 +27,6 @@ from mq_sqs.protocol import Values
 from mq_sqs.queues.addresses import Addressing
 from mq_sqs.queues.queue_attributes import number_of
 from mq_sqs.tasks.move_tasks import MoveTasks
-
-_MAX_KNOWN_QUEUES = 10_000
 
 Result = Mapping[str, Any]
 
@@ -107,18 +103,13 @@ def check_number(name: str, value: int, least: int, most: int) -> int:
     return value
 
 
-class _KnownQueue(NamedTuple):
-    """The settings of a queue, which are valid until `until`. Their first use after `again` has
-    them read once more in the background."""
-
-    settings: QueueSettings
-    again: float
-    until: float
+def _look_at_settings(work: Workspace, queue: QueueName) -> QueueSettings:
+    work.require_queue(queue)
+    return work.settings.of(queue)
 
 
 class Operations:
-    """The store, and what the gateway knows about its queues: their settings, for as long as a
-    server does not look at them again."""
+    """The store, and what the gateway adds to it."""
 
     def __init__(self, store: Store, addressing: Addressing, visibility_seconds: float) -> None:
         self.store = store
@@ -126,9 +117,6 @@ class Operations:
         self.addressing = addressing
         self.visibility_seconds = visibility_seconds
         self.move_tasks = MoveTasks(store, self.fifo)
-        self._known: dict[QueueName, _KnownQueue] = {}
-        self._readings: dict[QueueName, asyncio.Future[QueueSettings]] = {}
-        self._beside: set[asyncio.Task[None]] = set()
         self._turns: WeakValueDictionary[QueueName, asyncio.Lock] = WeakValueDictionary()
 
     def keeper_of(self, queue: QueueName) -> Store | FifoService:
@@ -140,73 +128,10 @@ class Operations:
         return self._turns.setdefault(queue, asyncio.Lock())
 
     async def settings_of(self, queue: QueueName) -> QueueSettings:
-        """Return a queue's settings. Of those who ask at the same time one reads the file. Raises
-        QueueNotFound, StoreUnavailable."""
-        while True:
-            known = self.known_settings_of(queue)
-            if known is not None:
-                return known
-            reading = self._readings.get(queue)
-            if reading is None:
-                return await self._read(queue)
-            await asyncio.wait([reading])
-            if not reading.cancelled():
-                return reading.result()
-
-    async def _read(self, queue: QueueName) -> QueueSettings:
-        """Read the settings for everyone who asks meanwhile. If this is cancelled, one of them
-        reads in its place."""
-        reading = self._readings[queue] = asyncio.get_running_loop().create_future()
-        try:
-            settings = await self.store.read_settings(queue)
-        except MQError as error:
-            reading.set_exception(error)
-            reading.exception()  # It is raised here, even if nobody else has asked.
-            raise
-        else:
-            reading.set_result(settings)
-            if self._readings.get(queue) is reading:
-                self._keep(queue, settings)
-            return settings
-        finally:
-            reading.cancel()
-            if self._readings.get(queue) is reading:
-                del self._readings[queue]
-
-    def _keep(self, queue: QueueName, settings: QueueSettings) -> None:
-        if len(self._known) >= _MAX_KNOWN_QUEUES:
-            self._known.clear()
-        now = monotonic()
-        again, until = now + SETTINGS_LOOK_SECONDS / 2, now + SETTINGS_LOOK_SECONDS
-        self._known[queue] = _KnownQueue(settings, again, until)
-
-    def known_settings_of(self, queue: QueueName) -> QueueSettings | None:
-        """Return a queue's settings, or None while they must be read first. Those of a queue in
-        constant use are read again before they get too old."""
-        known = self._known.get(queue)
-        if known is None:
-            return None
-        now = monotonic()
-        if now >= known.until:
-            return None
-        if now >= known.again:
-            self._known[queue] = known._replace(again=known.until)
-            reading = asyncio.create_task(self._read_again(queue))
-            self._beside.add(reading)
-            reading.add_done_callback(self._beside.discard)
-        return known.settings
-
-    async def _read_again(self, queue: QueueName) -> None:
-        if queue not in self._readings:
-            with suppress(MQError):  # Calls that cannot do without get the error.
-                await self._read(queue)
+        """Return a queue's settings. Raises QueueNotFound, StoreUnavailable."""
+        known = self.store.known_settings(queue)
+        return await self.store.call(_look_at_settings, queue) if known is None else known
 
     async def number_of(self, queue: QueueName, name: str) -> int:
         """Return an attribute of a queue that is a number. Raises what `settings_of` raises."""
         return number_of(await self.settings_of(queue), name, self.visibility_seconds)
-
-    def forget(self, queue: QueueName) -> None:
-        """Look at the settings again at the next use: the queue was changed. What a reading under
-        way finds is not kept."""
-        self._known.pop(queue, None)
-        self._readings.pop(queue, None)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from mq.commit.operation import InWorker, Operation
 from mq.config import ServerConfig
 from mq.daemon.server import Front, FrontMaker
 from mq.errors import ExitCode, StartRefused, StoreUnavailable
+from mq.store.shared_state import Workspace
 from mq.store.store import Store
 from mq.web.connections.http_server import HttpServer
 from mq_sqs.gateway import Gateway
@@ -40,8 +42,14 @@ def front_maker(config: ServerConfig, addressing: Addressing) -> FrontMaker:
 
 
 async def _note_first_receives(store: Store) -> None:
-    """Note first receives, also of messages in queues that were not made here."""
+    """Let each seal also say when its message was first received, in queues that were not made here
+    too. Versions that do not know such seals do not open the root any more."""
+
+    def note(work: Workspace) -> Operation[None]:
+        if work.spool.has_seals:
+            yield InWorker(work.spool.use_long_seals)
+
     try:
-        await store.note_first_receives()
+        await store.run(note)
     except StoreUnavailable as error:
         raise StartRefused(ExitCode.SYSTEM, f"the root's format: {error}") from error

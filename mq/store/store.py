@@ -59,6 +59,7 @@ class Store:
         self.put_back_left = self._receives.put_back_left
         self.stop_waiting = self._receives.waiting.stop
         self.count_spare = self._receives.count_spare
+        self.known_settings = work.settings.known
         self._publisher = Publisher(work, committer)
         self._removals = JointRemovals(work, committer)
         self._hidden_peeks = HiddenPeeks(work, committer, workers)
@@ -118,12 +119,6 @@ class Store:
     async def change_settings(self, queue: QueueName, changes: Mapping[str, str]) -> None:
         """Change settings of a queue. Raises InvalidRequest, QueueNotFound, StoreUnavailable."""
         await self._committer.run(settings.change_settings(self._work, queue, changes))
-
-    async def note_first_receives(self) -> None:
-        """Let each seal also say when its message was first received: older versions do not open
-        the root any more. Nothing changes without seals. Raises StoreUnavailable."""
-        if self._work.spool.has_seals:
-            await self._in_worker(self._work.spool.use_long_seals)
 
     # Messages
 

@@ -74,7 +74,6 @@ async def create_queue(operations: Operations, call: SqsCall, queue: QueueName) 
             earlier = await operations.fifo.forgetting() if is_fifo(queue) else {}
             changes = {**NEW_QUEUE, **earlier, **changes}
         await operations.store.create_queue(queue, changes | _stamps(CREATED, MODIFIED))
-        operations.forget(queue)
     return _url(operations, call, queue)
 
 
@@ -92,7 +91,6 @@ async def get_queue_url(operations: Operations, call: SqsCall, queue: QueueName)
 
 async def delete_queue(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
     await operations.store.delete_queue(queue)
-    operations.forget(queue)
     return {}
 
 
@@ -100,7 +98,6 @@ async def purge_queue(operations: Operations, call: SqsCall, queue: QueueName) -
     """Purge a queue. It is done when it is answered, so a client need not wait a minute before the
     next purge."""
     await operations.keeper_of(queue).purge(queue)
-    operations.forget(queue)
     return {}
 
 
@@ -154,7 +151,7 @@ async def set_queue_attributes(operations: Operations, call: SqsCall, queue: Que
     await _check_dead_letters(operations, call, queue, attributes)
     async with operations.turn(queue):
         check_together(await operations.store.read_settings(queue), changes)
-        await _change(operations, queue, changes | _stamps(MODIFIED))
+        await operations.store.change_settings(queue, changes | _stamps(MODIFIED))
     if is_fifo(queue):
         await operations.fifo.look_at_settings(queue)
     return {}
@@ -171,18 +168,13 @@ async def tag_queue(operations: Operations, call: SqsCall, queue: QueueName) -> 
         raise missing("Tags")
     async with operations.turn(queue):
         _check_tags(tags_of(await operations.store.read_settings(queue)) | tags)
-        await _change(operations, queue, tag_changes(tags))
+        await operations.store.change_settings(queue, tag_changes(tags))
     return {}
 
 
 async def untag_queue(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
-    await _change(operations, queue, untag_changes(call.values["TagKeys"]))
+    await operations.store.change_settings(queue, untag_changes(call.values["TagKeys"]))
     return {}
-
-
-async def _change(operations: Operations, queue: QueueName, changes: Mapping[str, str]) -> None:
-    await operations.store.change_settings(queue, changes)
-    operations.forget(queue)
 
 
 async def _check_dead_letters(

@@ -105,7 +105,7 @@ def begin_send(
     """Begin SendMessage; `trace` is the header `TRACE_ID`. Returns None for a message that is not
     for the committer alone, and while the queue's settings must be read first. Raises SQSError,
     PropertiesTooLarge."""
-    settings = operations.known_settings_of(queue)
+    settings = operations.store.known_settings(queue)
     if settings is None:
         return None
     rules = _rules_by(queue, settings, trace)

@@ -1,8 +1,8 @@
-"""What a gateway knows about its queues: their settings, which one of many callers reads."""
+"""What a gateway knows about its queues: their settings, and where their dead letters go."""
 
 from __future__ import annotations
 
-import asyncio
+import time
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,32 +14,14 @@ from mq.errors import QueueNotFound
 from mq.names import QueueName
 from mq.spool.queue.known_settings import SETTINGS_LOOK_SECONDS
 from mq.spool.queue.queue_settings import QueueSettings
-from mq.store.store import Store
-from mq_sqs import calls
+from mq.spool.queue.settings_file import SETTINGS_FILE
 from mq_sqs.calls import Operations, check_number
 from mq_sqs.faults import SQSError
 from mq_sqs.operations.queues import dead_letter_sources
 from mq_sqs.queues.addresses import Addressing
-from tests.support.stores import ORDERS, store_on
+from tests.support.stores import ORDERS, publish, store_on
 
 NOWHERE = QueueName("nowhere")
-
-
-class HeldReads:
-    """Reads of settings, which end once `may_end` is set. `are_read` is set when one has read."""
-
-    def __init__(self, store: Store) -> None:
-        self.count = 0
-        self.are_read, self.may_end = asyncio.Event(), asyncio.Event()
-        self._read = store.read_settings
-
-    async def __call__(self, queue: QueueName) -> QueueSettings:
-        self.count += 1
-        try:
-            return await self._read(queue)
-        finally:
-            self.are_read.set()
-            await self.may_end.wait()
 
 
 @pytest.fixture
@@ -48,153 +30,50 @@ async def operations(root: Path) -> AsyncIterator[Operations]:
         yield Operations(store, Addressing(), 30.0)
 
 
-@pytest.fixture
-def reads(operations: Operations, monkeypatch: pytest.MonkeyPatch) -> HeldReads:
-    reads = HeldReads(operations.store)
-    monkeypatch.setattr(operations.store, "read_settings", reads)
-    return reads
-
-
-async def begin(operations: Operations, queue: QueueName) -> list[asyncio.Task[QueueSettings]]:
-    """Let ten ask. When this returns they wait for the first of them."""
-    asking = [asyncio.create_task(operations.settings_of(queue)) for _ in range(10)]
-    await asyncio.sleep(0)
-    return asking
-
-
-async def test_of_many_who_ask_at_once_one_reads(
-    operations: Operations, reads: HeldReads, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = 1000.0
-    monkeypatch.setattr(calls, "monotonic", lambda: now)
+async def test_a_change_of_settings_counts_at_once_here(operations: Operations) -> None:
+    assert await operations.settings_of(ORDERS) == QueueSettings()
     await operations.store.change_settings(ORDERS, {"delay": "5"})
 
-    for expected in (1, 2):
-        reads.may_end.clear()
-        asking = await begin(operations, ORDERS)
-        reads.may_end.set()
-
-        assert [each.delay_seconds for each in await asyncio.gather(*asking)] == [5] * 10
-        assert (await operations.settings_of(ORDERS)).delay_seconds == 5
-        assert reads.count == expected
-        now += SETTINGS_LOOK_SECONDS
+    assert (await operations.settings_of(ORDERS)).delay_seconds == 5
 
 
-async def test_no_more_is_known_than_of_so_many_queues(
+async def test_settings_that_others_change_are_seen_within_a_second(
+    operations: Operations, orders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    assert await operations.settings_of(ORDERS) == QueueSettings()
+    (orders / SETTINGS_FILE).write_text("delay=5\n")
+    assert operations.store.known_settings(ORDERS) == QueueSettings()
+    now += 2 * SETTINGS_LOOK_SECONDS
+
+    assert operations.store.known_settings(ORDERS) is None
+    assert (await operations.settings_of(ORDERS)).delay_seconds == 5
+    assert 2 * SETTINGS_LOOK_SECONDS <= 1
+
+
+async def test_settings_of_a_queue_in_constant_use_are_always_known(
     operations: Operations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(calls, "_MAX_KNOWN_QUEUES", 2)
-    for queue in map(QueueName, "abc"):
-        await operations.store.create_queue(queue)
-        await operations.settings_of(queue)
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    await operations.settings_of(ORDERS)
 
-    assert list(operations._known) == ["c"]
-
-
-async def test_a_reader_that_goes_away_leaves_the_reading_to_another(
-    operations: Operations, reads: HeldReads
-) -> None:
-    first, *others = await begin(operations, ORDERS)
-    first.cancel()
-    reads.may_end.set()
-
-    assert await asyncio.gather(*others) == [QueueSettings()] * 9
-    assert first.cancelled()
-    assert reads.count == 2
+    for _ in range(5):
+        now += 0.9 * SETTINGS_LOOK_SECONDS
+        assert operations.store.known_settings(ORDERS) is not None
+        await publish(operations.store, b"in use")
 
 
-async def test_one_that_waits_and_goes_away_disturbs_nobody(
-    operations: Operations, reads: HeldReads
-) -> None:
-    *others, last = await begin(operations, ORDERS)
-    last.cancel()
-    reads.may_end.set()
-
-    assert await asyncio.gather(*others) == [QueueSettings()] * 9
-    assert reads.count == 1
-
-
-async def test_all_are_told_what_went_wrong_and_the_next_one_reads_again(
-    operations: Operations, reads: HeldReads
-) -> None:
-    asking = await begin(operations, NOWHERE)
-    reads.may_end.set()
-
-    told = await asyncio.gather(*asking, return_exceptions=True)
-    assert [type(each) for each in told] == [QueueNotFound] * 10
-    assert reads.count == 1
+async def test_a_queue_that_is_not_there_has_no_settings(operations: Operations) -> None:
+    with pytest.raises(QueueNotFound):
+        await operations.settings_of(NOWHERE)
     await operations.store.create_queue(NOWHERE)
     assert await operations.settings_of(NOWHERE) == QueueSettings()
+    await operations.store.delete_queue(NOWHERE)
 
-
-async def test_a_reading_that_a_change_overtakes_is_not_kept(
-    operations: Operations, reads: HeldReads
-) -> None:
-    early = await begin(operations, ORDERS)
-    await reads.are_read.wait()
-    await operations.store.change_settings(ORDERS, {"delay": "5"})
-    operations.forget(ORDERS)
-    late = asyncio.create_task(operations.settings_of(ORDERS))
-    await asyncio.sleep(0)
-    reads.may_end.set()
-
-    assert await asyncio.gather(*early) == [QueueSettings()] * 10
-    assert (await late).delay_seconds == 5
-    assert (await operations.settings_of(ORDERS)).delay_seconds == 5
-    assert reads.count == 2
-
-
-async def test_a_reading_that_a_change_overtakes_is_not_kept_if_nobody_reads_again(
-    operations: Operations, reads: HeldReads
-) -> None:
-    early = await begin(operations, ORDERS)
-    await reads.are_read.wait()
-    await operations.store.change_settings(ORDERS, {"delay": "5"})
-    operations.forget(ORDERS)
-    reads.may_end.set()
-    await asyncio.gather(*early)
-
-    assert operations.known_settings_of(ORDERS) is None
-    assert (await operations.settings_of(ORDERS)).delay_seconds == 5
-
-
-async def test_settings_that_are_used_all_the_time_are_read_before_they_are_needed(
-    operations: Operations, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = 1000.0
-    monkeypatch.setattr(calls, "monotonic", lambda: now)
-    await operations.settings_of(ORDERS)
-    await operations.store.change_settings(ORDERS, {"delay": "5"})
-    now += 0.6 * SETTINGS_LOOK_SECONDS
-
-    # The first of these has them read, and nobody waits for it.
-    assert [operations.known_settings_of(ORDERS) for _ in range(3)] == [QueueSettings()] * 3
-    while operations.known_settings_of(ORDERS) == QueueSettings():
-        await asyncio.sleep(0.001)
-    now += 0.6 * SETTINGS_LOOK_SECONDS
-
-    found = operations.known_settings_of(ORDERS)
-    assert found is not None
-    assert found.delay_seconds == 5
-
-
-async def test_a_reading_beside_that_fails_disturbs_nobody(
-    operations: Operations, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = 1000.0
-    monkeypatch.setattr(calls, "monotonic", lambda: now)
-    await operations.settings_of(ORDERS)
-    await operations.store.delete_queue(ORDERS)
-    now += 0.6 * SETTINGS_LOOK_SECONDS
-
-    assert operations.known_settings_of(ORDERS) is not None
-    while operations._beside:
-        await asyncio.sleep(0.001)
-    now += 0.6 * SETTINGS_LOOK_SECONDS
-
-    assert operations.known_settings_of(ORDERS) is None
     with pytest.raises(QueueNotFound):
-        await operations.settings_of(ORDERS)
+        await operations.settings_of(NOWHERE)
 
 
 async def test_the_sources_of_dead_letters_are_found_by_one_job(

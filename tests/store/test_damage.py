@@ -207,7 +207,7 @@ async def test_a_first_receive_that_the_disk_refuses_leaves_the_message_in_reach
     """Before the first seal that says when it was received, the format is written again. Nothing
     makes the server list the folder again."""
     async with store_on(root) as store:
-        await store.note_first_receives()
+        await store.call(lambda work: work.spool.use_long_seals())
         message_id = await publish(store, b"body")
     os.utime(orders, (0, 0))
     files = WatchedFiles()

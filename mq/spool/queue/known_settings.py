@@ -72,6 +72,14 @@ class KnownSettings:
             return known.settings
         return self._look(queue, known or _UNKNOWN)
 
+    def known(self, queue: QueueName) -> QueueSettings | None:
+        """Return what the last look at a queue found, if that is not too long ago: in constant use
+        `of` looks again before that. For any thread."""
+        found = self._known.get(queue)
+        if found is None or time.monotonic() >= found.next_look + SETTINGS_LOOK_SECONDS:
+            return None
+        return found.settings
+
     def paused(self) -> list[str]:
         """Return the queues that were paused at the last look at each. For any thread."""
         return [queue for queue, known in self._known.copy().items() if known.settings.paused]
