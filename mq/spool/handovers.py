@@ -63,14 +63,14 @@ def give_up(spool: Spool, batch: BatchName) -> str | None:
     return None
 
 
-def remove_taken(spool: Spool, name: str) -> None:
-    """Move what a sealed handover has taken to `remove`. Raises OSError."""
-    for flat in taken_in(spool, name):
-        taken = f"{name}/{HIDDEN}{flat}"
-        status, parsed = spool.status(Folder.NEW, taken), parse_file_name(flat)
-        if status is not None and status.st_nlink > 1 and parsed is not None:
-            # It was taken by a link and an unlink, and a crash came between.
-            for place in ((Folder.DELAY, flat), (Folder.QUEUES, queue_path(*parsed))):
-                if spool.inode(*place) == status.st_ino:
-                    spool.move_aside(*place, Folder.REMOVE, flat)
-        spool.move_aside(Folder.NEW, taken, Folder.REMOVE, flat)
+def remove_taken(spool: Spool, name: str, flat: str) -> None:
+    """Move the message `flat`, which a sealed handover has taken, to `remove`. Does nothing if it
+    is gone from there. Raises OSError."""
+    taken = f"{name}/{HIDDEN}{flat}"
+    status, parsed = spool.status(Folder.NEW, taken), parse_file_name(flat)
+    if status is not None and status.st_nlink > 1 and parsed is not None:
+        # It was taken by a link and an unlink, and a crash came between.
+        for place in ((Folder.DELAY, flat), (Folder.QUEUES, queue_path(*parsed))):
+            if spool.inode(*place) == status.st_ino:
+                spool.move_aside(*place, Folder.REMOVE, flat)
+    spool.move_aside(Folder.NEW, taken, Folder.REMOVE, flat)

@@ -15,7 +15,7 @@ from mq.disk.calls import CHAINS_AT_ONCE, STATUS_OF, Call, check, run
 from mq.disk.status import Status
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, parse_file_name, queue_path
-from mq.spool.handovers import remove_taken
+from mq.spool.handovers import remove_taken, taken_in
 from mq.spool.message.held import Lost
 from mq.spool.message.seal import is_stamped_ahead
 from mq.spool.message.second_names import finish_move
@@ -64,8 +64,8 @@ def roll_forward(spool: Spool, folder: Folder, name: str, place_of: PlaceOf) -> 
     does one whose queue does not exist, is shut, or another process's alone for PURGE_LOCK_SECONDS.
     Raises OSError if all queues are. A second call goes on where the first one stopped.
     """
-    if folder is Folder.NEW:
-        remove_taken(spool, name)
+    for flat in taken_in(spool, name) if folder is Folder.NEW else ():
+        remove_taken(spool, name, flat)
     rolling = _Rolling(spool, folder, name, place_of)
     found = members(spool, folder, name)
     for at in range(0, len(found), CHAINS_AT_ONCE):

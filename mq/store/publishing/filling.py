@@ -12,7 +12,7 @@ from mq.errors import IdTaken, MQError, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name
 from mq.spool.batch_names import BatchName, new_batch_name, new_handover_name
-from mq.spool.handovers import give_up
+from mq.spool.handovers import give_up, remove_taken
 from mq.spool.locks import lock_names
 from mq.spool.message.held import NO_FD, Lost
 from mq.spool.moves import OpenFolder
@@ -81,7 +81,8 @@ class Batch:
                 return False
             self._ids_fd = ids_fd
             for part in self.parts:
-                part.look_for_twins()
+                if part.own_ids:
+                    part.look_for_twins()
         if any(draft.trailer for part in self.parts for (_, draft, _), _ in part.placed):
             self._spool.use_long_seals()
         self._make()
@@ -89,10 +90,8 @@ class Batch:
             return all(self._add(part) for part in self.parts)
 
     def _make(self) -> None:
-        fd: int | Lost = Lost.BUSY
-        while isinstance(fd, Lost):
+        while isinstance(fd := make_set(self._spool, Folder.NEW, self.name.open), Lost):
             self.name = self._new_name()
-            fd = make_set(self._spool, Folder.NEW, self.name.open)
         self._fd = fd
 
     def _new_name(self) -> BatchName:
@@ -134,18 +133,16 @@ class Batch:
     def _deliver_into(self, opened: Sequence[OpenQueue]) -> Rolled:
         """Deliver into the folders of the queues, whose locks are shared. Members need no look as
         long as all are as they were written; the roll forward sees to the rest."""
-        ready = [
-            each
-            for part, folder in zip(self.parts, opened, strict=True)
-            for each in self._deliver_part(part, folder)
-        ]
+        rolled = Rolled()
         try:
+            if self.removes is not None:
+                remove_taken(self._spool, self.name.sealed, file_name(*self.removes[:2]))
+            for part, folder in zip(self.parts, opened, strict=True):
+                rolled.ready += self._deliver_part(part, folder)
             self._spool.files.remove_folder(self._spool.fd(_NEW), self.name.sealed)
-        except OSError:  # It is not empty, or not there any more.
-            rolled = self._roll_forward()
-        else:
-            rolled = Rolled()
-        rolled.ready += ready
+        except OSError:  # The folder is not empty, or not there any more.
+            ready, rolled = rolled.ready, self._roll_forward()
+            rolled.ready += ready
         return rolled
 
     def _deliver_part(

@@ -66,6 +66,21 @@ async def test_both_are_counted_and_nothing_stays_open(disk: Path) -> None:
     assert names_in(disk / "remove") == [f"orders:{received.message_id}"]
 
 
+async def test_no_folder_is_listed_for_it(disk: Path) -> None:
+    """Nobody else has been at its set, nor is there an id to look for."""
+    files = WatchedFiles()
+    async with store_on(disk, files) as store:
+        received = [await received_of(store), await received_of(store)]
+        write_set(disk / "new" / ".-:0123.open")  # Another one is under way.
+        opened = []
+        for each in received:
+            before = files.calls["open_folder"]
+            await store.publish(BILLS, draft_of(b"bill"), (), removing(each))
+            opened.append(files.calls["open_folder"] - before)
+
+    assert opened[-1] == 1, "that for the lock of its set"
+
+
 async def test_after_a_failed_sync_of_its_data_neither_has_happened(disk: Path) -> None:
     files = WatchedFiles()
     async with store_on(disk, files) as store:
