@@ -56,9 +56,10 @@ MAX_REQUEST_BYTES = 8 * MIB
 
 _METHODS = ("GET", "POST")
 _LIMIT = BodyLimit(MAX_REQUEST_BYTES, "of a request of SQS")
-_SENDING = frozenset({"SendMessage", "SendMessageBatch"})
-"""Operations whose bodies may be large. Few large ones are answered at once, and a receive may wait
-long: those of one client would keep everyone else's out."""
+_LARGE = ("CreateQueue", "SendMessage", "SendMessageBatch", "TagQueue")
+"""Operations whose bodies may be large: messages, and 50 tags in a form. Few large ones are
+answered at once, and a receive may wait long: those of one client would keep everyone else's
+out."""
 
 
 class _Arrival(NamedTuple):
@@ -116,11 +117,11 @@ class Gateway:
                         INVALID_ACTION, f"The action {found[:80]} is not valid for this endpoint."
                     )
                 operation = found
-                if len(asked.body) > SMALL_BODY_BYTES and operation not in _SENDING:
+                if len(asked.body) > SMALL_BODY_BYTES and operation not in _LARGE:
                     raise SQSError(
                         REQUEST_TOO_LONG,
-                        f"the body has more than {SMALL_BODY_BYTES} bytes; only SendMessage and "
-                        "SendMessageBatch take more",
+                        f"the body has more than {SMALL_BODY_BYTES} bytes; only "
+                        f"{', '.join(_LARGE)} take more",
                     )
                 raise_handed_over(http)
                 response = await self._answer(request, asked, operation, token, exits)

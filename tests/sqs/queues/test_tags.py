@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +13,8 @@ from mq.spool.queue.queue_settings import NO_SETTINGS, change, parse_settings
 from mq_sqs.faults import SQSError
 from mq_sqs.messages.message_attributes import is_text
 from mq_sqs.queues.tags import tag_changes, tags_of, untag_changes
+from tests.support.gateways import ask_query, flatten, name_of
+from tests.support.processes import Server
 
 ORDERS = QueueName("orders")
 
@@ -51,3 +55,19 @@ def test_a_tag_can_be_read_with_cat() -> None:
     assert change(ORDERS, NO_SETTINGS, tag_changes({"team": "payments/EU"})).text() == (
         "sqs.tag.team=payments/EU\n"
     )
+
+
+def test_fifty_tags_may_fill_a_form(gateway: Server, sqs: Any, url: str) -> None:
+    """In an alphabet whose letters take three bytes, which a form writes in nine characters."""
+    tags = {f"{at:02}{chr(0x30A2) * 126}": chr(0x30AB) * 256 for at in range(50)}
+    made = {"QueueName": f"{name_of(url)}-2", "tags": tags}
+
+    told = [
+        ask_query(gateway, operation, flatten(operation, values)).status
+        for operation, values in (("TagQueue", {"QueueUrl": url, "Tags": tags}),
+                                  ("CreateQueue", made))
+    ]  # fmt: skip
+
+    assert told == [200, 200]
+    for each in (url, f"{url}-2"):
+        assert sqs.list_queue_tags(QueueUrl=each)["Tags"] == tags
