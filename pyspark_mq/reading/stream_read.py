@@ -70,12 +70,7 @@ class StreamReader(Portable, DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         rows, size = self._limits(limit)
-        if self._driver is None:
-            # A checkpoint that is refused fences no driver off.
-            driver = self._open()
-            driver.require_current(start["seq"])
-            self._driver = self._begin(driver)
-        return {"seq": self._driver.next_batch(start["seq"], rows, size)}
+        return {"seq": self._driver_from(start).next_batch(start["seq"], rows, size)}
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxRows(self._options.max_messages)
@@ -93,17 +88,17 @@ class StreamReader(Portable, DataSourceStreamReader, SupportsTriggerAvailableNow
         self._reads_what_is_there = True
 
     def reportLatestOffset(self) -> Offset | None:
-        return self._working().report()
+        return None if self._driver is None else self._driver.report()
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        driver = self._working()
+        driver = self._driver_from(start)
         return [
             Part(path, start["seq"], driver.name)
             for path in driver.parts_between(start["seq"], end["seq"])
         ]
 
     def commit(self, end: Offset) -> None:
-        self._working().finish(end["seq"])
+        self._driver_from(end).finish(end["seq"])
 
     def stop(self) -> None:
         if self._driver is not None:
@@ -164,10 +159,14 @@ class StreamReader(Portable, DataSourceStreamReader, SupportsTriggerAvailableNow
                 if spool.inode(Folder.CORRUPT, name) == os.fstat(fd).st_ino:
                     return  # An earlier read of this batch did that.
 
-    def _working(self) -> Driver:
-        """Return the driver of this process. The first call fences off the one before."""
+    def _driver_from(self, offset: Offset) -> Driver:
+        """Return the driver of this process. The first call fences off the one before, unless the
+        checkpoint, which is at `offset`, is refused. Spark may ask first for the parts of a batch:
+        one that was not done when its last driver ended."""
         if self._driver is None:
-            self._driver = self._begin(self._open())
+            driver = self._open()
+            driver.require_current(offset["seq"])
+            self._driver = self._begin(driver)
         return self._driver
 
     def _begin(self, driver: Driver) -> Driver:
