@@ -127,9 +127,11 @@ class Driver:
         return self._last
 
     def require_current(self, start: int) -> None:
-        """Raise ClaimError if a checkpoint at this batch is older than the group."""
+        """Raise ClaimError if a checkpoint at this batch is older than the group. It is not while
+        the next batch is there, done or not: a power cut may have kept the floor, and not Spark's
+        logs."""
         floor = self._group.floor()
-        if start < floor:
+        if start < floor and not self._group.is_sealed(start + 1):
             raise ClaimError(
                 f"group {self._options.group}: the checkpoint is at batch {start}, but batches up "
                 f"to {floor} are done and gone: it is an old copy, or another query works with "

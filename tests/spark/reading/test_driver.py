@@ -222,6 +222,20 @@ def test_an_old_copy_of_a_checkpoint_is_an_error(
         start_driver().next_batch(0, None, None)
 
 
+def test_a_batch_that_is_done_and_still_there_is_read_again_if_spark_has_lost_its_logs(
+    lone_root: Root, start_driver: Callable[..., Driver]
+) -> None:
+    """The power went when the floor had risen, and the sync had not ended."""
+    lone_root.put("orders", b"one")
+    start_driver().next_batch(0, None, None)
+    group = lone_root.path / "spark/claims/lake"
+    (group / "floor.0").rename(group / "floor.1")
+
+    assert start_driver().next_batch(0, None, None) == 1
+
+    assert sealed_bodies(lone_root, 1) == [b"one"]
+
+
 def test_a_batch_that_outlasts_every_visibility_timeout_comes_to_nobody_else(
     lone_root: Root, start_driver: Callable[..., Driver], start_server: Callable[..., Any]
 ) -> None:
