@@ -8,7 +8,7 @@ from click.shell_completion import get_completion_class
 SHELLS = ("bash", "zsh", "fish")
 _REGISTRATION = "if [[ $zsh_eval_context[-1] == loadautofunc ]]; then"
 
-_NO_SPACE = {
+_CHANGES = {
     "bash": (
         "COMPREPLY+=($value)",
         "COMPREPLY+=($value)\n            [[ $value == *= ]] && compopt -o nospace 2>/dev/null",
@@ -18,8 +18,10 @@ _NO_SPACE = {
         "local -a suffix\n        [[ ${completions[1]} == *= ]] && suffix=(-S '')\n"
         '        compadd -U -V unsorted "${suffix[@]}" -a completions',
     ),
+    "fish": ('string split ","', 'string split --max 1 ","'),
 }
-"""What puts no space behind `NAME=`, for which the value is still to be typed. fish puts none."""
+"""What is changed in click's scripts. In bash and zsh it puts no space behind `NAME=`, for which the
+value is still to be typed; fish puts none, but would cut off what follows a comma."""
 
 
 def completion_script(command: click.Command, shell: str) -> str:
@@ -32,10 +34,9 @@ def completion_script(command: click.Command, shell: str) -> str:
     # `source` would first ask the bash of this machine for its version.
     variables = completion.source_vars()
     script = completion.source_template % variables
-    if shell in _NO_SPACE:
-        before, after = _NO_SPACE[shell]
-        assert before in script
-        script = script.replace(before, after)
+    before, after = _CHANGES[shell]
+    assert before in script
+    script = script.replace(before, after)
     if shell != "zsh":
         return script
     # zsh runs the file as a function. Click's last lines complete nothing the second time.

@@ -20,7 +20,7 @@ _PATIENCE_SECONDS = 2.0
 
 def queue_names(context: click.Context, begun: str) -> list[str]:
     """Return what may become of a word that names queues, with commas between them: the last one
-    ends as a queue of the way in that the words before it choose. There is none where nothing
+    ends as another queue of the way in that the words before it choose. There is none where nothing
     answers: a prompt has no place for an error."""
     logging.getLogger("mq.client").disabled = True
     try:
@@ -31,7 +31,8 @@ def queue_names(context: click.Context, begun: str) -> list[str]:
     except (MQError, OSError, ValueError, LookupError, TypeError, click.UsageError):
         return []
     named, comma, last = begun.rpartition(",")
-    return sorted(f"{named}{comma}{name}" for name in found if name.startswith(last))
+    others = set(found).difference(named.split(","))
+    return sorted(f"{named}{comma}{name}" for name in others if name.startswith(last))
 
 
 def _in_folders(root: Path) -> list[str]:

@@ -58,6 +58,7 @@ LINES = {
     "mqctl purge --re": ["--ready"],
     "mqctl set orders max": ["max-receives=", "max-messages="],
     "mqctl set orders max-receives=3 max": ["max-messages="],
+    "mqctl send orders --also parcels,": ["parcels,orders", "parcels,orders.dead"],
 }
 
 
