@@ -36,6 +36,9 @@ for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
             _number, signal.default_int_handler if _number is signal.SIGINT else signal.SIG_DFL
         )
 
+# An editor that runs the tests says `dumb`.
+os.environ["TERM"] = "xterm"
+
 
 def pytest_collection_finish() -> None:
     """What thousands of collected tests are made of stays to the end. Let no collection of garbage

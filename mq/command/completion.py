@@ -20,8 +20,8 @@ _CHANGES = {
     ),
     "fish": ('string split ","', 'string split --max 1 ","'),
 }
-"""What is changed in click's scripts. In bash and zsh it puts no space behind `NAME=`, for which the
-value is still to be typed; fish puts none, but would cut off what follows a comma."""
+"""What is changed in click's scripts. In bash and zsh it puts no space behind `NAME=`, for which
+the value is still to be typed; fish puts none, but would cut off what follows a comma."""
 
 
 def completion_script(command: click.Command, shell: str) -> str:

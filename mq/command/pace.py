@@ -3,8 +3,17 @@ left will take."""
 
 from __future__ import annotations
 
+import os
+from typing import TextIO
+
 CLEAR_LINE = "\r\x1b[K"
 """Written to a terminal before a line that replaces the last one."""
+
+
+def is_screen(stream: TextIO) -> bool:
+    """Return whether this is a terminal that obeys escapes, so that what it shows can be replaced.
+    One that does not, such as a shell in an editor, says so as `TERM=dumb`."""
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def messages_text(number: int, kind: str = "") -> str:

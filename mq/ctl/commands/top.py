@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 import click
 
 from mq.command.flags import Seconds
+from mq.command.pace import is_screen
 from mq.command.stdout import printable
 from mq.ctl.arguments import QUEUE
 from mq.ctl.common_flags import admin_option, everywhere, flags_of, opened
@@ -46,15 +47,15 @@ def top(
 ) -> None:
     """Show the queues with what comes and goes, as it changes.
 
-    With names it shows only those. Where stdin or stdout is not a terminal, it prints one table. It
-    changes nothing.
+    With names it shows only those. Where stdin or stdout is not a terminal, or TERM is dumb, it
+    prints one table. It changes nothing.
     """
     flags = flags_of(context, admin)
-    is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    is_live = sys.stdin.isatty() and is_screen(sys.stdout) and not once and not flags.as_json
     with opened(flags) as access:
         meter = FlowMeter()
         flows = _measure(meter, access, queues)
-        if is_terminal and not once and not flags.as_json:
+        if is_live:
             _show(access, meter, queues, flows, interval)
             return
         time.sleep(interval)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Self, TextIO
 
-from mq.command.pace import CLEAR_LINE, pace_texts
+from mq.command.pace import CLEAR_LINE, is_screen, pace_texts
 
 SILENT_SECONDS = 1.0
 """What is over by then shows nothing."""
@@ -21,7 +21,7 @@ _USUAL_COLUMNS = 80
 
 class ProgressBar:
     """A line on stderr that is renewed in place and gone at the end; nothing where stderr is not a
-    terminal. `total` is None where it is unknown."""
+    screen. `total` is None where it is unknown."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class ProgressBar:
         self._clock = clock
         self._began_at = clock()
         self._next_at = self._began_at + SILENT_SECONDS
-        self.is_wanted = self._stream.isatty()
+        self.is_wanted = is_screen(self._stream)
         self._is_shown = False
 
     def tell(self, done: int) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, TextIO
 
-from mq.command.pace import CLEAR_LINE, pace_texts
+from mq.command.pace import CLEAR_LINE, is_screen, pace_texts
 
 TERMINAL_SECONDS = 0.5
 FILE_SECONDS = 10.0
@@ -24,22 +24,22 @@ class ProgressLine:
         self._name = name
         self._stream = stream
         self._clock = clock
-        self._is_terminal = stream.isatty()
+        self._is_screen = is_screen(stream)
         self._began_at = self._told_at = clock()
 
     def tell(self, done: int, left: int | None) -> None:
         """Show how many messages are done, and how many are known to be left."""
         now = self._clock()
-        if now - self._told_at < (TERMINAL_SECONDS if self._is_terminal else FILE_SECONDS):
+        if now - self._told_at < (TERMINAL_SECONDS if self._is_screen else FILE_SECONDS):
             return
         self._told_at = now
         text = progress_text(self._name, done, left, now - self._began_at)
-        print(f"{CLEAR_LINE}{text}" if self._is_terminal else text,
-              end="" if self._is_terminal else "\n", file=self._stream, flush=True)  # fmt: skip
+        print(f"{CLEAR_LINE}{text}" if self._is_screen else text,
+              end="" if self._is_screen else "\n", file=self._stream, flush=True)  # fmt: skip
 
     def say(self, text: str) -> None:
         """Write a line of its own."""
-        clear = CLEAR_LINE if self._is_terminal else ""
+        clear = CLEAR_LINE if self._is_screen else ""
         print(f"{clear}{self._name}: {text}", file=self._stream, flush=True)
 
     def end(self, done: int, how: str = "") -> None:

@@ -191,6 +191,24 @@ def test_a_terminal_of_two_lines_does_not_end_it(screen: TmuxScreen, queue: str)
     screen.wait_for(queue)
 
 
+def test_a_terminal_that_obeys_no_escapes_gets_one_table(ctl: Ctl, queue: str) -> None:
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mq.ctl", "top", INTERVAL, queue, *ctl.way],
+        stdin=theirs, stdout=theirs, env=without_ours() | {"TERM": "dumb"},
+    )  # fmt: skip
+    os.close(theirs)
+
+    shown = b""
+    with suppress(OSError):  # It has ended.
+        while True:
+            shown += os.read(ours, 4096)
+
+    assert process.wait(60) == 0
+    assert queue in rows_of(shown.decode())
+    assert b"\x1b" not in shown
+
+
 def test_a_terminal_may_tell_no_size_and_give_several_keys_at_once(ctl: Ctl, queue: str) -> None:
     """Nobody has said how large it is, and the keys were typed during a look that took long."""
     ours, theirs = pty.openpty()

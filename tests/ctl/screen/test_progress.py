@@ -72,6 +72,17 @@ def test_what_is_no_terminal_gets_nothing() -> None:
     assert file.getvalue() == ""
 
 
+def test_a_terminal_that_obeys_no_escapes_gets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    clock, terminal = SteppedClock(), FakeTerminal()
+
+    with ProgressBar("moving", 100, terminal, clock) as bar:
+        clock.now = 60.0
+        bar.tell(50)
+
+    assert terminal.getvalue() == ""
+
+
 @pytest.mark.parametrize(
     ("done", "total", "seconds", "text"),
     [

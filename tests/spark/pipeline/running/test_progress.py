@@ -56,6 +56,19 @@ def test_a_terminal_has_one_line_that_changes_and_a_file_a_line_now_and_then() -
         assert stream.getvalue().endswith("load: 500 messages in 20.0 s, 25/s\n")
 
 
+def test_a_terminal_that_obeys_no_escapes_counts_as_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    clock, stream = HandClock(), Terminal()
+    line = ProgressLine("load", stream, clock)
+    clock.now += 20.0
+
+    line.tell(5, None)
+    line.end(500)
+
+    assert "\x1b" not in stream.getvalue()
+    assert stream.getvalue().count("\n") == 2
+
+
 class DeadCount:
     """Asks a Spark that is gone."""
 
