@@ -6,7 +6,7 @@
     receive                 `receiving`
     by id                   `by_id`, `visibility`, `release`; `place`: where a message is
     remove                  `removing`
-    look                    `peeking`; `hidden_counts`, `survey`; `counts`
+    look                    `peeking`; `hidden_counts`, `survey`; `counts`; `shared_looks`
     queues                  `queue`: made, deleted, emptied; their settings
     between queues          `moving`
     what is remembered      `index`; `indexing` reads it from the folders

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from functools import partial
-from itertools import count
 from typing import NamedTuple
 
-from mq.commit.operation import InWorker, Operation, Shared
-from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder, State
 from mq.names import QueueName
 from mq.spool.message.held import seal_at
@@ -22,43 +17,6 @@ class HiddenCount(NamedTuple):
 
     leased: int
     delayed: int
-
-
-class HiddenCounts:
-    """The counts of one server. Each queue has one count under way at a time; callers that ask
-    meanwhile share the next one. So each caller sees what was done before it asked, and any number
-    of callers at a time cost no more than two counts."""
-
-    def __init__(self, spool: Spool) -> None:
-        self._spool = spool
-        self._numbers = count()
-        self._next: dict[QueueName, int] = {}
-        self._running: dict[QueueName, int] = {}
-
-    def count(self, queue: QueueName) -> Operation[HiddenCount]:
-        """Count a queue's messages in `delay`. Raises OSError, StoreUnavailable."""
-        found: HiddenCount = yield self._shared(
-            queue, self._next.setdefault(queue, next(self._numbers))
-        )
-        return found
-
-    def _shared(self, queue: QueueName, number: int) -> Shared:
-        return Shared(f"count {queue} {number}", partial(self._count, queue, number))
-
-    def _count(self, queue: QueueName, number: int) -> Operation[HiddenCount]:
-        running = self._running.get(queue)
-        try:
-            if running is not None:
-                with suppress(OSError, StoreUnavailable):
-                    yield self._shared(queue, running)
-        finally:
-            del self._next[queue]
-        self._running[queue] = number
-        try:
-            found: HiddenCount = yield InWorker(count_hidden, self._spool, queue)
-            return found
-        finally:
-            del self._running[queue]
 
 
 def count_hidden(spool: Spool, queue: QueueName) -> HiddenCount:

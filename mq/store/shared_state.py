@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Set
 from contextlib import contextmanager
+from functools import partial
 
 import structlog
 
@@ -33,11 +34,11 @@ from mq.spool.spool import Spool
 from mq.spool.trouble import find_moved_folder
 from mq.store.counts import OperationCounts
 from mq.store.free_space import Floor, default_floor_bytes
-from mq.store.hidden_counts import HiddenCounts
-from mq.store.index.hidden_index import HiddenIndex
+from mq.store.hidden_counts import count_hidden
 from mq.store.index.ready_queue import ReadyQueue
 from mq.store.index.ready_queues import ReadyQueues
 from mq.store.reservations import Reservations
+from mq.store.shared_looks import SharedLooks
 
 log = structlog.get_logger(__name__)
 
@@ -46,8 +47,8 @@ class Workspace:
     """The state that operations share. The committer alone uses it, except for those parts that say
     that they are for several threads.
 
-    `ids` and `leases` make new ones. `ready`, `hidden` and `hidden_counts` are what is known of the
-    messages, `settings` of the queues, `finished_by_spark` of what Spark is done with.
+    `ids` and `leases` make new ones. `ready` is what is known of the messages, `settings` of the
+    queues, `finished_by_spark` of what Spark is done with. `hidden_counts` are made by queue.
     `undelivered` counts by queue what is published and not there yet. `floor` is the room that the
     disk must keep, `counts` what was done so far. `report` logs once what cannot be placed or read,
     `report_living` what was received too often and is still in its queue, and `report_missing` a
@@ -70,8 +71,7 @@ class Workspace:
         self.clock_ns = clock_ns
         self.ids = ServerIds(clock_ns)
         self.ready = ReadyQueues(spool)
-        self.hidden = HiddenIndex(spool)
-        self.hidden_counts = HiddenCounts(spool)
+        self.hidden_counts = SharedLooks("count", partial(count_hidden, spool))
         self.finished_by_spark = DoneBatches(spool)
         self.settings = KnownSettings(spool.files, spool.queues, report_left)
         self.report = Once(report_left)

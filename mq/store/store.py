@@ -62,7 +62,7 @@ class Store:
         self.known_settings = work.settings.known
         self._publisher = Publisher(work, committer)
         self._removals = JointRemovals(work, committer)
-        self._hidden_peeks = HiddenPeeks(work, committer, workers)
+        self._hidden_peeks = HiddenPeeks(work, committer)
         self.background = Background()
 
     async def close(self) -> None:
@@ -70,7 +70,7 @@ class Store:
         await self.background.close()
         await self._publisher.close()
         await self._receives.close()
-        await self._hidden_peeks.close()
+        self._hidden_peeks.close()
 
     async def run(self, make: Callable[[Workspace], Operation[T]]) -> T:
         """Run an operation that a gateway makes. Raises what that raises, and StoreUnavailable."""

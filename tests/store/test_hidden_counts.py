@@ -13,7 +13,7 @@ import pytest
 from mq.errors import StoreUnavailable
 from mq.names import QueueName
 from mq.spool.spool import Spool
-from mq.store import hidden_counts
+from mq.store import shared_state
 from mq.store.hidden_counts import HiddenCount, count_hidden
 from mq.store.store import Store
 from tests.support.processes import wait_until
@@ -42,7 +42,7 @@ class HeldCounts:
 @pytest.fixture
 def held(monkeypatch: pytest.MonkeyPatch) -> HeldCounts:
     made = HeldCounts()
-    monkeypatch.setattr(hidden_counts, "count_hidden", made)
+    monkeypatch.setattr(shared_state, "count_hidden", made)
     return made
 
 

@@ -19,7 +19,6 @@ from mq.spool.queue.listing import list_queue, oldest_ns
 from mq.spool.queue.settings_file import settings_in
 from mq.spool.spool import Spool
 from mq.store.hidden_counts import count_hidden, is_leased
-from mq.store.index.hidden_index import MAX_KEYS
 from mq.store.peeking.peek_hidden import peek_in_delay
 from mq.store.peeking.peeked_message import PeekedMessage, peek_anywhere, peek_ready
 from mq.store.shared_state import no_message, no_queue
@@ -98,8 +97,9 @@ def _hidden(spool: Spool, queue: QueueName, state: State) -> Iterator[PeekedMess
         raise no_queue(queue)
     end: str | None = ""
     while end is not None:
-        listing = list_hidden(spool, queue, end, MAX_KEYS)
-        yield from peek_in_delay(spool, queue, state, keys_in_state(spool, queue, listing, state))
+        listing = list_hidden(spool, queue, end)
+        keys = keys_in_state(spool, queue, listing, state, end)
+        yield from peek_in_delay(spool, queue, state, keys)
         end = listing.end
 
 

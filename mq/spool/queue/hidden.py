@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from heapq import merge
 from typing import NamedTuple
@@ -15,6 +16,9 @@ from mq.names import MessageId, QueueName, file_name, is_message_id
 from mq.spool.disk_errors import FAULTS_OF_ONE_MESSAGE, NO_MESSAGE
 from mq.spool.message.seal import SEAL_ATTRIBUTE, Seal, published_ns, state_in
 from mq.spool.spool import Spool
+
+MAX_HIDDEN_KEYS = 1 << 20
+"""One listing has the keys of this many messages, about 100 bytes each."""
 
 _AT_ONCE = 500
 """The seals of this number of files are read with the GIL released once."""
@@ -39,6 +43,11 @@ class HiddenListing(NamedTuple):
     keys: dict[State, list[str]]
     end: str | None
 
+    @property
+    def messages(self) -> int:
+        """The number of messages."""
+        return sum(map(len, (self.unread, *self.keys.values())))
+
 
 def hidden_names(spool: Spool, queue: QueueName) -> list[str]:
     """Return the names of a queue's messages in `delay`, in no order. Raises OSError."""
@@ -51,8 +60,8 @@ def _ids_of(spool: Spool, queue: QueueName) -> list[str]:
     return [name[len(prefix) :] for name in spool.names(Folder.DELAY) if name.startswith(prefix)]
 
 
-def list_hidden(spool: Spool, queue: QueueName, after: str, most: int) -> HiddenListing:
-    """List the first `most` messages in `delay` behind the key `after`; "" is before all.
+def list_hidden(spool: Spool, queue: QueueName, after: str) -> HiddenListing:
+    """List up to MAX_HIDDEN_KEYS messages in `delay` behind the key `after`; "" is before all.
 
     Blocking, for a worker: about 2 µs for each message of the queue, 8 µs for one with an id of its
     producer, and 0.5 µs for each of another queue. Raises OSError.
@@ -63,8 +72,8 @@ def list_hidden(spool: Spool, queue: QueueName, after: str, most: int) -> Hidden
     own = [each for each in ids if not is_server_id(each) and is_message_id(each)]
     read = [each for each in hidden_keys(spool, queue, own) if each.key > after]
     end = None
-    if len(unread) + len(read) > most:
-        end = sorted([*unread, *(each.key for each in read)])[most - 1]
+    if len(unread) + len(read) > MAX_HIDDEN_KEYS:
+        end = sorted([*unread, *(each.key for each in read)])[MAX_HIDDEN_KEYS - 1]
         unread = [each for each in unread if each <= end]
         read = [each for each in read if each.key <= end]
     return HiddenListing(
@@ -78,12 +87,14 @@ def list_hidden(spool: Spool, queue: QueueName, after: str, most: int) -> Hidden
 
 
 def keys_in_state(
-    spool: Spool, queue: QueueName, listing: HiddenListing, state: State
+    spool: Spool, queue: QueueName, listing: HiddenListing, state: State, after: str
 ) -> Iterator[str]:
-    """Yield the keys of those in that state, in order. A seal is read only when its key is asked
-    for. Raises OSError."""
-    read = (each.key for each in hidden_keys(spool, queue, listing.unread) if each.state is state)
-    return merge(read, listing.keys[state])
+    """Yield the keys of those in that state that are behind the key `after`, in order. A seal is
+    read only when its key is asked for. Raises OSError."""
+    unread, known = listing.unread, listing.keys[state]
+    found = hidden_keys(spool, queue, unread[bisect_right(unread, after) :])
+    read = (each.key for each in found if each.state is state)
+    return merge(read, known[bisect_right(known, after) :])
 
 
 def hidden_keys(spool: Spool, queue: QueueName, message_ids: Sequence[str]) -> Iterator[HiddenKey]:

@@ -49,7 +49,7 @@ def peek(
             continue
         found: list[PeekedMessage] = []
         messages = peek_ready(work.spool, queue, ids)
-        peeking = InWorker(_gather_into, found, work.files, messages, limit, share)
+        peeking = InWorker(gather_into, found, work.files, messages, limit, share)
         yield from closing_if_refused(work.files, found, peeking)
         if found or not ids:
             return found
@@ -117,13 +117,14 @@ def _drop_gone(work: Workspace, queue: QueueName, ids: Iterable[MessageId]) -> s
     return last
 
 
-def _gather_into(
+def gather_into(
     found: list[PeekedMessage],
     files: Files,
     messages: Iterable[PeekedMessage],
     limit: int,
     share: Share | None,
 ) -> None:
+    """Enter in `found` what `gather` returns. Blocking, for a worker."""
     found += gather(files, messages, limit, share)
 
 

@@ -197,7 +197,7 @@ def describe_queue(work: Workspace, queue: QueueName) -> Operation[QueueInfo]:
     work.ready.drain()
     ready = yield from load_index(work, queue)
     count, oldest_ns = len(ready), oldest_known_ns(ready)
-    leased, delayed = yield from work.hidden_counts.count(queue)
+    leased, delayed = yield from work.hidden_counts.at(queue)
     settings = yield InWorker(settings_of, work.spool, queue)
     age = None if oldest_ns is None else max(time.time_ns() - oldest_ns, 0) / SECOND_NS
     missing = [each for each in settings.also or () if not work.spool.queues.is_there(each)]

@@ -1,34 +1,31 @@
 """Looks at leased and delayed messages: each that stays is seen once, while others are moved, and
-no page lists `delay`."""
+few pages list `delay`."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
-import os
 import random
 import threading
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from mq.disk.calls import Chain, Outcome, run
 from mq.disk.files import Files
 from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder, State
-from mq.names import MessageId, file_name
+from mq.names import MessageId, QueueName, file_name
 from mq.spool.queue import hidden
 from mq.spool.spool import Spool
-from mq.store.index import hidden_index
 from mq.store.peeking import peek_hidden
+from mq.store.peeking.peek_hidden import HiddenPeeks
 from mq.store.store import Store
 from tests.support.counted import counted_calls
-from tests.support.descriptors import open_descriptors
-from tests.support.faults import raising
 from tests.support.messages import foreign_id, stamp, write_message
 from tests.support.stores import (
     LONG_SECONDS,
@@ -70,15 +67,23 @@ async def all_pages(store: Store, state: State, limit: int) -> list[MessageId]:
     return shown
 
 
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Listings are used for ever."""
+    monkeypatch.setattr(peek_hidden, "_KEEP_FACTOR", float("inf"))
+
+
+@pytest.mark.usefixtures("kept")
 async def test_pages_are_read_with_one_listing(root: Path, listings: Counter[str]) -> None:
     async with store_on(root) as store:
         ids = [await delayed(store, f"own-{99 - at}" if at % 3 else None) for at in range(60)]
         await publish(store, b"body")
         taken = await receive(store)
-        await page(store, LEASED)
         before = listings[Folder.DELAY]
 
         assert await all_pages(store, DELAYED, 7) == ids
+        # The first one, and the last one, which is empty.
+        assert listings[Folder.DELAY] == before + 2
         assert await all_pages(store, LEASED, 1) == [taken.message_id]
         late = [await delayed(store), await delayed(store, "a")]
         await store.put_back(taken)
@@ -86,7 +91,19 @@ async def test_pages_are_read_with_one_listing(root: Path, listings: Counter[str
         assert await all_pages(store, DELAYED, 13) == ids[1:] + late
         assert await page(store, LEASED) == []
 
-        assert listings[Folder.DELAY] == before
+
+@pytest.mark.usefixtures("kept")
+async def test_the_first_page_has_all_and_another_one_is_not_empty_while_there_is_more(
+    root: Path,
+) -> None:
+    async with store_on(root) as store:
+        first, second = await delayed(store), await delayed(store)
+        assert await page(store, DELAYED, 1) == [first]
+        third = await delayed(store)
+
+        assert await page(store, DELAYED, after=first) == [second]
+        assert await page(store, DELAYED, after=second) == [third]
+        assert await page(store, DELAYED) == [first, second, third]
 
 
 async def test_each_queue_has_a_listing_of_its_own(root: Path) -> None:
@@ -99,36 +116,20 @@ async def test_each_queue_has_a_listing_of_its_own(root: Path) -> None:
         assert await page(store, DELAYED) == [first]
 
 
-async def test_a_queue_with_more_than_one_listing_remembers_is_seen_to_the_end(
+@pytest.mark.usefixtures("kept")
+async def test_a_queue_with_more_than_one_listing_has_is_seen_to_the_end(
     root: Path, monkeypatch: pytest.MonkeyPatch, listings: Counter[str]
 ) -> None:
-    monkeypatch.setattr(hidden_index, "MAX_KEYS", 10)
-    monkeypatch.setattr(hidden_index, "_MAX_IN_ALL", 20)
+    monkeypatch.setattr(hidden, "MAX_HIDDEN_KEYS", 10)
+    monkeypatch.setattr(peek_hidden, "_MAX_MESSAGES", 20)
     async with store_on(root) as store:
         ids = [await delayed(store, f"own-{at}" if at % 2 else None) for at in range(35)]
 
         for limit in (1, 3, 10, 100):
             before = listings[Folder.DELAY]
             assert await all_pages(store, DELAYED, limit) == ids
-            assert listings[Folder.DELAY] - before <= 4
-        held = sum(map(len, store._work.hidden._windows))
-        assert held <= 20
-
-
-async def test_what_comes_in_never_takes_more_memory_than_there_is(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with store_on(root) as store:
-        await delayed(store)
-        await page(store, DELAYED)
-        monkeypatch.setattr(hidden_index, "_MAX_IN_ALL", 5)
-
-        ids = await page(store, DELAYED) + [await delayed(store) for _ in range(10)]
-
-        store._work.hidden.keep_up()
-        assert store._work.hidden._windows == []
-        monkeypatch.undo()
-        assert await page(store, DELAYED) == ids
+            assert listings[Folder.DELAY] - before <= 5
+        assert 0 < store._hidden_peeks._messages() <= 20
 
 
 async def test_a_file_that_another_process_leases_in_its_place_changes_its_state(
@@ -144,75 +145,51 @@ async def test_a_file_that_another_process_leases_in_its_place_changes_its_state
         assert (await page(store, DELAYED), await page(store, LEASED)) == ([], [message_id])
 
 
-@pytest.mark.parametrize("when", ["never", "too late"])
-async def test_without_events_what_is_shown_is_right_and_listed_again_after_a_while(
-    root: Path, monkeypatch: pytest.MonkeyPatch, when: str
+async def test_a_listing_is_dropped_after_a_while(
+    root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if when == "never":
-        monkeypatch.setattr(hidden_index, "Watch", raising(errno.ENOSPC))
-    with capture_logs() as logs:
-        async with store_on(root) as store:
-            if when == "too late":
-                monkeypatch.setattr(store._work.files, "is_of_network", True)
-            first, second = await delayed(store), await delayed(store)
-            assert await page(store, DELAYED) == [first, second]
-            await store.remove(ORDERS, first)
+    kept = list[object]()
+    keep = HiddenPeeks._keep
 
-            assert await page(store, DELAYED) == [second]
-            third = await delayed(store)
-            assert await page(store, DELAYED, after=second) in ([], [third])
+    def note(peeks: HiddenPeeks, *given: Any) -> None:
+        kept.append(given)
+        keep(peeks, *given)
 
-            async def sees_it() -> bool:
-                return await page(store, DELAYED) == [second, third]
-
-            await eventually(sees_it)
-
-    told = [each for each in logs if each["event"] == "no file system events; listings only"]
-    assert len(told) == (when == "never")  # `delay` was listed more often.
-
-
-async def test_lost_events_cost_a_listing_and_no_message(
-    root: Path, listings: Counter[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(peek_hidden, "_KEEP_UP_SECONDS", LONG_SECONDS)
-    limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
+    monkeypatch.setattr(HiddenPeeks, "_keep", note)
     async with store_on(root) as store:
         message_id = await delayed(store)
         assert await page(store, DELAYED) == [message_id]
-        before = listings[Folder.DELAY]
-        path = root / "delay" / file_name(ORDERS, MessageId("another"))
-        # The kernel drops an event that is like the one before.
-        for _ in range(limit // 2 + 1):
-            os.close(os.open(path, os.O_CREAT, 0o600))
-            path.unlink()
-        message = write_message(path, due_in_seconds=LONG_SECONDS)
-
-        shown = await page(store, DELAYED) + await page(store, LEASED)
-
-        # It has no seal: what lies there is under a lease.
-        assert shown == [message_id, MessageId("another")]
-        assert listings[Folder.DELAY] > before
-        assert message.exists()
-
-
-async def test_what_nobody_looks_at_any_more_is_dropped(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(peek_hidden, "_KEEP_UP_SECONDS", 0.01)
-    async with store_on(root) as store:
-        message_id = await delayed(store)
-        await page(store, DELAYED)
-        descriptors = open_descriptors()
-        monkeypatch.setattr(hidden_index, "IDLE_SECONDS", 0.0)
+        assert len(kept) == 1
 
         async def is_at_rest() -> bool:
-            return store._hidden_peeks._keeping is None
+            return store._hidden_peeks._dropping is None
 
         await eventually(is_at_rest)
 
-        assert store._work.hidden._windows == []
-        assert open_descriptors() < descriptors
-        assert await page(store, DELAYED) == [message_id]
+        assert not store._hidden_peeks._kept
+
+
+@pytest.mark.usefixtures("kept")
+async def test_few_listings_are_kept(root: Path) -> None:
+    async with store_on(root) as store:
+        for queue in (QueueName(f"queue-{number}") for number in range(12)):
+            await store.create_queue(queue)
+            await store.peek(queue, 1, state=DELAYED)
+
+        kept = [queue for queue, _ in store._hidden_peeks._kept]
+        assert kept == [f"queue-{number}" for number in range(4, 12)]
+
+
+async def test_a_listing_that_got_old_is_not_used(
+    root: Path, monkeypatch: pytest.MonkeyPatch, listings: Counter[str]
+) -> None:
+    monkeypatch.setattr(peek_hidden, "_KEEP_FACTOR", 0)
+    async with store_on(root) as store:
+        first, _, second = await delayed(store), await page(store, DELAYED), await delayed(store)
+        before = listings[Folder.DELAY]
+
+        assert await page(store, DELAYED, after=first) == [second]
+        assert listings[Folder.DELAY] == before + 1
 
 
 async def test_a_broken_disk_is_an_error_and_not_an_empty_queue(
@@ -267,10 +244,12 @@ class Others(threading.Thread):
 
 
 @pytest.mark.parametrize("limit", [1, 7, 40])
+@pytest.mark.parametrize("keep_factor", [0, 20, float("inf")])
 async def test_a_message_that_stays_is_on_one_page_whoever_moves_others(
-    root: Path, limit: int, monkeypatch: pytest.MonkeyPatch
+    root: Path, limit: int, keep_factor: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hidden_index, "MAX_KEYS", 64)
+    monkeypatch.setattr(hidden, "MAX_HIDDEN_KEYS", 64)
+    monkeypatch.setattr(peek_hidden, "_KEEP_FACTOR", keep_factor)
     async with store_on(root) as store:
         ids = [await delayed(store, f"own-{at}" if at % 5 == 0 else None) for at in range(100)]
         others = Others(root, ids[::2])

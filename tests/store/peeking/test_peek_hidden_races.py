@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Callable, Iterable, Sequence
+import threading
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import pytest
@@ -13,12 +14,12 @@ import pytest
 from mq.lifecycle import State
 from mq.names import MessageId, QueueName, file_name
 from mq.spool.message.seal import SEAL_ATTRIBUTE
+from mq.spool.queue import hidden
 from mq.spool.queue.hidden import HiddenKey, HiddenListing, hidden_keys, list_hidden
 from mq.spool.spool import Spool
-from mq.store.index import hidden_index
-from mq.store.index.hidden_window import HiddenPage
+from mq.store.peeking import peek_hidden
 from mq.store.store import Store
-from tests.support.messages import new_id, read_seal, seal_of, write_message
+from tests.support.messages import read_seal
 from tests.support.stores import LONG_SECONDS, ORDERS, publish_as, store_on
 
 
@@ -36,25 +37,6 @@ def lease_in_place(root: Path, message_id: MessageId) -> None:
     os.setxattr(path, SEAL_ATTRIBUTE, read_seal(path)._replace(lease=7).pack())
 
 
-async def test_what_comes_while_delay_is_listed_is_on_the_page(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    late: list[MessageId] = []
-
-    def list_and_add(spool: Spool, queue: QueueName, after: str, most: int) -> HiddenListing:
-        listing = list_hidden(spool, queue, after, most)
-        late.append(new_id())
-        path = root / "delay" / file_name(ORDERS, late[0])
-        write_message(path, seal=seal_of(b"body"), due_in_seconds=LONG_SECONDS)
-        return listing
-
-    monkeypatch.setattr(hidden_index, "list_hidden", list_and_add)
-    async with store_on(root) as store:
-        message_id = await delayed(store)
-
-        assert await page(store, State.DELAYED) == [message_id, *late]
-
-
 async def test_a_lease_that_begins_while_seals_are_read_is_seen(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,72 +51,35 @@ async def test_a_lease_that_begins_while_seals_are_read_is_seen(
             lease_in_place(root, first)
             return read
 
-        monkeypatch.setattr(hidden_index, "hidden_keys", read_and_lease)
+        monkeypatch.setattr(hidden, "hidden_keys", read_and_lease)
 
         assert await page(store, State.DELAYED) == [second]
         assert await page(store, State.LEASED) == [first]
 
 
-async def test_a_message_that_is_leased_after_its_page_was_found_is_not_on_it(
+async def test_who_asks_while_delay_is_listed_sees_what_came_before(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """All who ask meanwhile share the next listing."""
+    are_listed, may_end, begun = threading.Event(), threading.Event(), list[str]()
+
+    def list_and_wait(*where: Any) -> HiddenListing:
+        listing = list_hidden(*where)
+        begun.append(where[1])
+        are_listed.set()
+        assert may_end.wait(60)
+        return listing
+
+    monkeypatch.setattr(peek_hidden, "list_hidden", list_and_wait)
     async with store_on(root) as store:
-        first, second = await delayed(store), await delayed(store)
-        find = store._work.hidden.page
+        first = await delayed(store)
+        early = asyncio.create_task(page(store, State.DELAYED))
+        await asyncio.to_thread(are_listed.wait)
+        second = await delayed(store)
+        late = [asyncio.create_task(page(store, State.DELAYED)) for _ in range(5)]
+        await asyncio.sleep(0)
+        may_end.set()
 
-        def find_and_lease(*given: Any) -> HiddenPage | None:
-            found = find(*given)
-            if found is not None and found.keys:
-                lease_in_place(root, first)
-            return found
-
-        monkeypatch.setattr(store._work.hidden, "page", find_and_lease)
-
-        assert await page(store, State.DELAYED) == [second]
-
-
-class LeakyLock:
-    """A lock. When it was released `times` times, something else is done at once, as by a thread
-    that has waited for it."""
-
-    def __init__(self, times: int, then: Callable[[], object]) -> None:
-        self._lock = Lock()
-        self.times = times
-        self._then = then
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
-        self.times -= 1
-        if not self.times:
-            self._then()
-
-
-@pytest.mark.parametrize("times", range(1, 10))
-@pytest.mark.parametrize("change", ["comes", "is leased"])
-async def test_what_changes_when_another_look_is_just_done_is_on_the_next_page(
-    root: Path, times: int, change: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    late: list[MessageId] = []
-
-    def change_and_look() -> None:
-        if change == "comes":
-            late.append(new_id())
-            path = root / "delay" / file_name(ORDERS, late[0])
-            write_message(path, seal=seal_of(b"body"), due_in_seconds=LONG_SECONDS)
-        else:
-            lease_in_place(root, first)
-        hidden.keep_up()
-
-    async with store_on(root) as store:
-        first, second = await delayed(store), await delayed(store)
-        hidden = store._work.hidden
-        monkeypatch.setattr(hidden, "_lock", LeakyLock(times, change_and_look))
-        await page(store, State.DELAYED)
-
-        leased = [first] if change == "is leased" else []
-        left = [second] if leased else [first, second, *late]
-        assert await page(store, State.DELAYED) == left
-        assert await page(store, State.LEASED) == leased
+        assert await early == [first]
+        assert await asyncio.gather(*late) == [[first, second]] * 5
+        assert len(begun) == 2
