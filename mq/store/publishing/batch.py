@@ -163,13 +163,12 @@ def _fill(
         check_removed(work, batch)
         is_filled = False
         try:
-            if is_short(batch):
-                batch.write()
+            if not is_short(batch):
+                is_filled = yield InWorker(batch.fill)
+            elif batch.write():
                 messages = sum([len(each.placed) for each in batch.parts])
                 yield Unsynced((), (), has_closed_files=True, messages=messages)
                 is_filled = batch.is_short = True
-            else:
-                is_filled = yield InWorker(batch.fill)
         finally:
             if not is_filled:
                 batch.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 from contextlib import closing, suppress
@@ -132,6 +133,41 @@ async def test_it_waits_for_who_holds_the_message(disk: Path) -> None:
         assert names_in(disk / "new") == []
 
         await store.publish(BILLS, draft_of(b"bill"), (), removing(received))
+
+
+@pytest.mark.parametrize("messages", [1, 2])
+async def test_it_waits_for_who_holds_the_id_of_the_message(disk: Path, messages: int) -> None:
+    async with store_on(disk) as store:
+        received = await received_of(store)
+        lock = lock_names(store._work.spool, [f"orders:{received.message_id}"])
+        assert lock is not None
+        entries = batch_of(*[draft_of(b"bill") for _ in range(messages)])
+        publishing = asyncio.create_task(
+            store.publish_batch(BILLS, entries, (), removing(received))
+        )
+        await asyncio.wait([publishing], timeout=0.1)
+
+        assert not publishing.done()
+        assert names_in(disk / "delay") == [f"orders:{received.message_id}"]
+
+        os.close(lock)
+        published = await publishing
+        assert len(published) == messages
+        assert await drain(store, BILLS) == [each.message_id for each in published]
+    assert names_in(disk / "remove") == [f"orders:{received.message_id}"]
+
+
+async def test_of_two_who_hand_over_a_message_at_once_one_does(disk: Path) -> None:
+    async with store_on(disk) as store:
+        received = await received_of(store)
+        outcomes = await asyncio.gather(
+            *(store.publish(BILLS, draft_of(b"bill"), (), removing(received)) for _ in range(9)),
+            return_exceptions=True,
+        )
+
+        [published] = [each for each in outcomes if isinstance(each, Published)]
+        assert sum(isinstance(each, MessageNotFound) for each in outcomes) == 8
+        assert await drain(store, BILLS) == [published.message_id]
 
 
 async def test_who_publishes_the_message_again_is_told_that_it_was_published(disk: Path) -> None:
