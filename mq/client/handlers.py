@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import dis
 import functools
 import inspect
-from itertools import pairwise
 
 
 def require_plain(handle: object) -> None:
@@ -20,12 +18,10 @@ def require_plain(handle: object) -> None:
 
 
 def require_awaitable(handle: object) -> None:
-    """Raise TypeError for a handler that surely returns nothing that can be awaited."""
+    """Raise TypeError for a handler that surely returns nothing that can be awaited. Of a plain
+    function the first result shows that: a decorator may have made it, and return a coroutine."""
     called = _called(handle)
-    if inspect.iscoroutinefunction(called):
-        return
-    is_generator = inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called)
-    if is_generator or _returns_nothing(called):
+    if inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called):
         raise TypeError("handle: AsyncClient takes a coroutine function; write async def")
 
 
@@ -54,18 +50,3 @@ def _called(handle: object) -> object:
     if inspect.isroutine(handle) or inspect.isclass(handle):
         return handle
     return type(handle).__call__ if not inspect.iscoroutinefunction(handle) else handle
-
-
-def _returns_nothing(function: object) -> bool:
-    """Return whether no `return` in the function's code has a value. The plain function of a
-    decorator, which returns the coroutine of another one, has a value."""
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return False
-    for before, step in pairwise(dis.get_instructions(code)):
-        is_none = before.opname == "LOAD_CONST" and before.argval is None
-        if step.opname == "RETURN_VALUE" and (step.is_jump_target or not is_none):
-            return False
-        if step.opname == "RETURN_CONST" and step.argval is not None:
-            return False
-    return True

@@ -111,9 +111,7 @@ def test_an_asynchronous_worker_takes_what_may_be_awaited(handle: object) -> Non
     assert work_asynchronous(handle)
 
 
-@pytest.mark.parametrize(
-    "handle", [plain, Plain(), Plain().method, functools.partial(two, 1), run(coroutine), *NEITHER]
-)
+@pytest.mark.parametrize("handle", NEITHER)
 def test_an_asynchronous_worker_refuses_what_surely_cannot_be_awaited(handle: object) -> None:
     with pytest.raises(TypeError, match="handle"):
         work_asynchronous(handle)
