@@ -49,8 +49,8 @@ class AnswerMemory:
 
 
 class Share:
-    """The memory of one answer, until the block ends. An operation that nobody waits for any more
-    may still come to its end on another thread; it holds nothing then."""
+    """The memory of one answer, until the block ends, or `end` is called. An operation that nobody
+    waits for any more may still come to its end on another thread; it holds nothing then."""
 
     def __init__(self, memory: AnswerMemory) -> None:
         self._memory = memory
@@ -62,6 +62,9 @@ class Share:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
         with self._lock:
             self._hold(0)
             self._is_over = True

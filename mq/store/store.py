@@ -54,12 +54,13 @@ class Store:
         self.max_body_bytes = work.config.max_body_bytes
         self.batch_slots = asyncio.Semaphore(MAX_BATCHES_AT_ONCE)
         self.answer_memory = AnswerMemory()
-        self._receives = Receives(work, committer)
+        self._receives = Receives(work, committer, self.answer_memory)
         self.health = StoreHealth(work, committer, workers, self._receives.waiting)
         self.put_back_left = self._receives.put_back_left
         self.stop_waiting = self._receives.waiting.stop
         self.count_spare = self._receives.count_spare
         self.known_settings = work.settings.known
+        self.give_back = self._receives.give_back
         self._publisher = Publisher(work, committer)
         self._removals = JointRemovals(work, committer)
         self._hidden_peeks = HiddenPeeks(work, committer)
@@ -159,9 +160,12 @@ class Store:
         taken = await self.receive_many(queue, 1, visibility_seconds, wait_seconds)
         return taken[0] if taken else None
 
-    def submit_receive(self, queue: QueueName, done: Done, hidden_ns: int | None = None) -> None:
-        """Receive at once. `done` gets what `receive` returns or raises, as by `submit_publish`."""
-        self._receives.submit(queue, hidden_ns, done)
+    def submit_receive(
+        self, queue: QueueName, done: Done, limit: int = 1, hidden_ns: int | None = None
+    ) -> None:
+        """Receive at once. `done` gets what `receive_many` returns or raises, as by
+        `submit_publish`; nothing there is held by a share of the memory."""
+        self._receives.submit(queue, hidden_ns, limit, done)
 
     async def receive_many(
         self,
@@ -210,10 +214,6 @@ class Store:
     async def put_back(self, received: Received) -> None:
         """Put back a message that its receiver never got. Never raises: its lease ends anyway."""
         await self._receives.put_back(received)
-
-    def give_back(self, received: Received) -> None:
-        """Close a message, and put it back as `put_back` does, in the background."""
-        self._receives.give_back([received])
 
     async def peek(
         self,

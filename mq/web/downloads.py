@@ -20,6 +20,7 @@ from mq.web.connections.connection import Connection
 Message = Received | PeekedMessage
 
 _AS_FILE = lines_of(AS_FILE)
+_LINES = {"Content-Type": MEDIA_TYPE, **AS_FILE}
 
 
 async def answer_body(
@@ -54,22 +55,26 @@ async def answer_lines(
 
     `share` holds the memory of what the client has not read yet.
     """
-    headers = {"Content-Type": MEDIA_TYPE, **AS_FILE}
     length = total_length(messages)
     is_in_file = messages[0].body is None
     if len(messages) == 1 and is_in_file and not share.covers(length):
         line = LongLine(members[0], length)
         async with store.open_download(messages[0]) as download:
             chunks = line.chunks(download.chunks())
-            return await _stream(request, headers, line.length, chunks)
+            return await _stream(request, _LINES, line.length, chunks)
     write = _write_few_lines if are_few_in_memory(messages) else _write_lines
     pieces = await store.read_bodies(messages, lambda bodies: write(members, bodies))
     length = sum(map(len, pieces))
     if length <= SMALL_BODY_BYTES:
-        return Answer(200, headers, b"".join(pieces))
+        return Answer(200, _LINES, b"".join(pieces))
     # Small bodies stay with their messages until the end.
     kept = sum(len(each.body) for each in messages if each.body is not None)
-    return await _stream(request, headers, length, _let_go(pieces, kept, share))
+    return await _stream(request, _LINES, length, _let_go(pieces, kept, share))
+
+
+def answer_few_lines(members: Sequence[str], bodies: Iterable[bytes]) -> Answer:
+    """Answer as `answer_lines` does, with bodies that are few and in memory."""
+    return Answer(200, _LINES, b"".join(_write_few_lines(members, bodies)))
 
 
 async def answer_in_pieces(

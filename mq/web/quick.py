@@ -35,12 +35,10 @@ from mq.web.connections.connection import Limits
 from mq.web.connections.http_server import HttpServer
 from mq.web.connections.known_heads import KnownHeads, QuickHead
 from mq.web.connections.quick_connection import Parsed, QuickConnection
-from mq.web.connections.unread import takes_at_once
 from mq.web.connections.whole_requests import is_plain, whole_body
-from mq.web.downloads import answer_small_body
 from mq.web.durations import Durations
 from mq.web.endpoints.publishing import ALSO, answer_published
-from mq.web.endpoints.receiving import head_of, read_visibility, read_wait
+from mq.web.endpoints.receiving import answer_at_once, read_receiving
 from mq.web.origin_policy import OriginPolicy
 from mq.web.parameters import (
     BareHead,
@@ -56,7 +54,7 @@ from mq.web.tokens import Scope, Tokens
 _PATH = re.compile(r"/([^/?%]+)/messages(?:/([^/?%,]+)|\?([^?%+]+))?")
 _IF_MATCH = istr("If-Match")
 _ALSO = frozenset({ALSO})
-_WAIT_AND_VISIBILITY = frozenset({"wait", "visibility"})
+_RECEIVING = frozenset({"wait", "visibility", "max"})
 _OWN_ID = istr("X-Message-Id")
 
 
@@ -86,7 +84,7 @@ class QuickWay:
         self._origins = origins
         self._heads = KnownHeads(lambda headers: origins.admits(BareHead(headers)))
         self._tries: Counter[QueueName] = Counter()
-        """How many receives that may wait are under way here."""
+        """How many messages are asked for by receives that may wait and are under way here."""
 
     def take(
         self, connection: QuickConnection, message: RawRequestMessage, payload: StreamReader
@@ -136,8 +134,8 @@ class QuickWay:
             return True
         return False
 
-    def drop(self, received: Received) -> None:
-        """Give back a message that was handed over and not taken."""
+    def drop(self, received: list[Received]) -> None:
+        """Give back messages that were handed over and not taken."""
         self._store.give_back(received)
 
     def _read_head(
@@ -159,9 +157,9 @@ class QuickWay:
         if payload is not EMPTY_PAYLOAD:
             return None
         if method == "GET" and message_id is None:
-            parameters = read_parameters(query, _WAIT_AND_VISIBILITY)
-            wait, visibility_ns = read_wait(parameters), in_ns(read_visibility(parameters))
-            head = QuickHead(method, queue, headers, visibility_ns=visibility_ns, may_wait=wait > 0)
+            limit, wait, visibility = read_receiving(read_parameters(query, _RECEIVING))
+            head = QuickHead(method, queue, headers, limit=limit, may_wait=wait > 0)
+            head = head._replace(visibility_ns=in_ns(visibility))
             return None if _IF_MATCH in headers else head
         if method == "DELETE" and message_id is not None:
             checked, leases = parse_message_id(message_id), read_leases(BareHead(headers))
@@ -172,10 +170,10 @@ class QuickWay:
         """Return whether this is a receive that may wait, and no message is known for it."""
         return head.may_wait and self._store.count_spare(head.queue) <= self._tries[head.queue]
 
-    def end_try(self, queue: QueueName) -> None:
-        self._tries[queue] -= 1
-        if not self._tries[queue]:
-            del self._tries[queue]
+    def end_try(self, head: QuickHead) -> None:
+        self._tries[head.queue] -= head.limit or 1
+        if not self._tries[head.queue]:
+            del self._tries[head.queue]
 
     def _admit(self, request: _Request) -> None:
         """Raise MQError for a request that may not be answered."""
@@ -196,9 +194,10 @@ class QuickWay:
                 draft.trailer = head.trailer
             store.submit_publish(head.queue, draft, request.published, head.also)
         elif head.method == "GET":
+            limit = head.limit or 1
             if head.may_wait:
-                self._tries[head.queue] += 1
-            store.submit_receive(head.queue, request.received, head.visibility_ns)
+                self._tries[head.queue] += limit
+            store.submit_receive(head.queue, request.received, limit, head.visibility_ns)
         else:
             assert head.message_id is not None
             store.submit_remove(head.queue, head.message_id, head.leases, request.removed)
@@ -242,32 +241,28 @@ class _Request:
 
     def received(self, result: object, error: BaseException | None) -> None:
         if self.head.may_wait:
-            self._way.end_try(self.head.queue)
+            self._way.end_try(self.head)
         transport = self.connection.own_transport
-        if isinstance(result, Received):
-            body = result.body
+        if isinstance(result, list) and result:
             if transport is None or transport.is_closing():
                 self._way.drop(result)
                 self.connection.end_quick(None)
-            elif body is None or self._must_wait(transport, body):
-                self._hand_over(result)
             else:
-                self._answer_with(result, body)
-        elif result is None and error is None and not self.head.may_wait:
+                self._answer_with(result, transport)
+        elif error is None and not self.head.may_wait:
             self._answer(Answer(204), MESSAGES_PATH)
         else:
             self._hand_over(error)
 
-    def _must_wait(self, transport: asyncio.Transport, body: bytes) -> bool:
-        """Return whether the client must be there until it has taken most of the body, or seems to
-        have left already."""
-        length = len(body)
-        is_long = length > SMALL_BODY_BYTES and not takes_at_once(transport, length)
-        return is_long or self.connection.has_closed(transport)
-
-    def _answer_with(self, received: Received, body: bytes) -> None:
+    def _answer_with(self, received: list[Received], transport: asyncio.Transport) -> None:
+        """Answer, unless the client must be there until it has taken most of the bodies, or seems
+        to have left already."""
         try:
-            self._answer(answer_small_body(body, head_of(received)), MESSAGES_PATH)
+            answer = answer_at_once(received, self.head.limit, transport)
+            if answer is None or self.connection.has_closed(transport):
+                self._hand_over(received)
+            else:
+                self._answer(answer, MESSAGES_PATH)
         except ValueError as error:
             # A header that cannot be sent: the usual way logs it, and answers 500.
             self._way.drop(received)
@@ -278,5 +273,5 @@ class _Request:
         seconds = perf_counter() - self._started
         self._way.durations.add(route, self.head.method, answer.status, seconds)
 
-    def _hand_over(self, outcome: BaseException | Received | None) -> None:
+    def _hand_over(self, outcome: BaseException | list[Received] | None) -> None:
         self.connection.hand_over(self._source, outcome, self._started)

@@ -1,14 +1,16 @@
-"""A receive that may wait, or says for how long its message is hidden, goes the quick way if a
-message is there, and the usual way if it must wait for one."""
+"""A receive that may wait, says for how long its messages are hidden, or asks for several, goes the
+quick way if a message is there, and the usual way if it must wait for one."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 
+from tests.support.batches import body_in, lines_of
 from tests.support.sites import BOTH, close, parse_answer, site_on
 from tests.support.waiting import parked
 from tests.support.wire import WireAnswer, request_bytes
@@ -132,3 +134,93 @@ async def test_a_large_message_is_received_once_by_one_who_may_wait(root: Path) 
         assert (received.body, received.headers["x-receive-count"]) == (body, "1")
         assert (await site.ask("GET", "/orders/messages")).status == 204
         assert site.way.taken == ["GET", "post", "GET", "GET"]
+
+
+# Several messages
+
+
+@pytest.mark.parametrize("kind", BOTH)
+async def test_a_receive_of_several_goes_the_quick_way(root: Path, kind: str) -> None:
+    async with site_on(root, kind) as site:
+        reader, writer = await site.connect()
+
+        async def ask(method: str, query: str, body: bytes | None = None) -> WireAnswer:
+            target = f"/orders/messages{query}"
+            writer.write(request_bytes(method, target, body, **site.headers, content_type="a/b"))
+            return await parse_answer(reader, method)
+
+        await ask("GET", "")
+        bodies = [b"one", "zw\xf6lf".encode(), b"\xff", b"", b"five"]
+        ids = [(await ask("POST", "", each)).headers["x-message-id"] for each in bodies]
+        answers = [await ask("GET", "?max=2&wait=20&visibility=50") for _ in range(3)]
+        await ask("GET", "?max=2")
+
+        lines = [line for each in answers for line in lines_of(each)]
+        assert [len(lines_of(each)) for each in answers] == [2, 2, 1]
+        assert [(each["id"], body_in(each)) for each in lines] == [*zip(ids, bodies, strict=True)]
+        assert {each["content_type"] for each in lines} == {"a/b"}
+        assert site.way.taken[-4:] == ["GET"] * 4
+        await close(writer)
+
+
+async def test_both_ways_answer_alike_with_several(root: Path) -> None:
+    async with site_on(root) as site:
+        await site.ask("GET", "/orders/messages")
+        answers: list[WireAnswer] = []
+        for query in ("max=2", "m%61x=2", "max=2&wait=0", "max=2&then=orders", "max=2", "m%61x=2"):
+            for body in ("caf\xe9", "") if len(answers) < 4 else ():
+                await site.ask("POST", "/orders/messages", body.encode(), x_meta_a="1")
+            answers.append(await site.ask("GET", f"/orders/messages?{query}"))
+
+        quick, usual = answers[:2]
+        assert (quick.status, list(quick.headers)) == (usual.status, list(usual.headers))
+        members = [[[*each] for each in lines_of(answer)] for answer in (quick, usual)]
+        assert members[0] == members[1]
+        assert [each.status for each in answers] == [200, 200, 200, 200, 204, 204]
+        taken = [each for each in site.way.taken if each != "POST"]
+        assert taken == ["GET", "GET", "get", "GET", "get", "GET", "get"]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "number"),
+    [((70_000, 1, 1), 3), ((9, 600_000, 9), 3), ((600_000,), 1), ((1_000_000,) * 18, 16)],
+    ids=["together too many", "one in a file", "alone in a file", "too many for an answer"],
+)
+async def test_large_messages_are_received_once_and_whole(
+    root: Path, sizes: tuple[int, ...], number: int
+) -> None:
+    async with site_on(root) as site:
+        await site.ask("GET", "/orders/messages")
+        bodies = [os.urandom(each) for each in sizes]
+        for each in bodies:
+            await site.ask("POST", "/orders/messages", each)
+
+        received = lines_of(await site.ask("GET", "/orders/messages?max=20&wait=1"))
+
+        assert [body_in(each) for each in received] == bodies[:number]
+        assert {each["receive_count"] for each in received} == {1}
+        rest = await site.ask("GET", "/orders/messages?max=20")
+        assert len(lines_of(rest) if rest.status == 200 else []) == len(sizes) - number
+        assert site.way.taken[-2:] == ["GET", "GET"]
+
+
+async def test_those_who_ask_for_several_leave_what_others_wait_for(root: Path) -> None:
+    """One asks for all there is: the next one waits, and is served before those that come later."""
+    async with site_on(root) as site:
+        await site.ask("GET", "/orders/messages")
+        for number in range(3):
+            await site.ask("POST", "/orders/messages", b"%d" % number)
+        connections = [await site.connect() for _ in range(3)]
+        for _, writer in connections:
+            writer.write(request_bytes("GET", "/orders/messages?max=3&wait=20"))
+        await parked(site.store, 2)
+        for number in (3, 4):
+            await site.ask("POST", "/orders/messages", b"%d" % number)
+
+        answers = [await parse_answer(reader, "GET") for reader, _ in connections]
+        received = [[body_in(each) for each in lines_of(answer)] for answer in answers]
+        assert received == [[b"0", b"1", b"2"], [b"3"], [b"4"]]
+        assert site.way.taken.count("get") == 2
+        assert not site.way._quick._tries
+        for _, writer in connections:
+            await close(writer)

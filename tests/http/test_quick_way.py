@@ -123,7 +123,8 @@ async def test_what_is_unusual_goes_the_usual_way(root: Path, what: str) -> None
 @pytest.mark.parametrize(
     "target",
     [
-        "/orders/messages?max=1",
+        "/orders/messages?max=1&peek",
+        "/orders/messages?max=1&then=late",
         "/orders/messages?also=late",
         "/orders",
         "/or%64ers/messages",

@@ -103,9 +103,8 @@ async def _take(store: Store, message_id: MessageId) -> None:
 
 
 async def _submit_receive(store: Store, _: MessageId) -> None:
-    def done(received: Received | None, error: BaseException | None) -> None:
-        if received is not None:
-            store.give_back(received)
+    def done(taken: list[Received], error: BaseException | None) -> None:
+        store.give_back(taken)
 
     store.submit_receive(ORDERS, done)
     await asyncio.Future()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -64,6 +65,11 @@ def note_operations(monkeypatch: pytest.MonkeyPatch, *names: str) -> list[Submit
     return made
 
 
+def name_of(submitted: Submitted) -> str:
+    """Return the name of the function that made an operation, "" for another call."""
+    return str(getattr(getattr(submitted, "operation", None), "__name__", ""))
+
+
 def refuse_at_once(submitted: Submitted) -> None:
     """Refuse an operation as a committer does for which too many others wait."""
     submitted.done(None, StoreUnavailable("too many requests wait for the disk"))
@@ -92,9 +98,15 @@ async def publish_as_asked(store: Store, queue: QueueName, draft: Draft) -> Publ
     return published
 
 
+async def receive_one(store: Store, queue: QueueName) -> Received | None:
+    """Receive as HTTP does, together with others of one turn of the event loop."""
+    taken: list[Received] = await answered(store.submit_receive, queue)
+    return taken[0] if taken else None
+
+
 class QuickStore:
-    """A store that receives and removes single messages as HTTP does: those that are asked for in
-    one turn of the event loop together, each message for its queue's usual time."""
+    """A store that receives messages and removes single ones as HTTP does: those that are asked for
+    in one turn of the event loop together, each message for its queue's usual time."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -103,10 +115,9 @@ class QuickStore:
         return getattr(self._store, name)
 
     async def receive_many(self, queue: QueueName, limit: int, seconds: float) -> list[Received]:
-        if limit > 1:
-            return await self._store.receive_many(queue, limit, seconds)
-        received: Received | None = await answered(self._store.submit_receive, queue)
-        return [] if received is None else [received]
+        submit = partial(self._store.submit_receive, limit=limit)
+        received: list[Received] = await answered(submit, queue)
+        return received
 
     async def remove(
         self, queue: QueueName, message_id: MessageId, leases: frozenset[int] | None

@@ -13,6 +13,7 @@ from mq.commit.operation import Done, Operation
 from mq.errors import StoreUnavailable
 from mq.names import QueueName
 from mq.spool.message.held import Lost
+from mq.store.answer_memory import AnswerMemory
 from mq.store.receiving.joint_receives import JointReceives
 from mq.store.receiving.oldest import Ask
 from mq.store.receiving.put_back import put_back, put_back_or_log
@@ -52,7 +53,7 @@ class LongPoll:
 class Receives:
     """Everything that is received on one server."""
 
-    def __init__(self, work: Workspace, committer: Committer) -> None:
+    def __init__(self, work: Workspace, committer: Committer, memory: AnswerMemory) -> None:
         self._work = work
         self._committer = committer
         self._loop = asyncio.get_running_loop()
@@ -61,7 +62,7 @@ class Receives:
         self._left: list[Received] = []
         self._watching = Watching(work, committer)
         self.waiting = self._watching.waiting
-        self._joint = JointReceives(work, committer, self._watching, self.give_back)
+        self._joint = JointReceives(work, committer, self._watching, memory, self.give_back)
 
     async def close(self) -> None:
         """Let all waiting requests go, and wait for what runs in the background. What is given back
@@ -94,9 +95,9 @@ class Receives:
             self._watching.wake_for_what_is_left(queue, 1)
         return []
 
-    def submit(self, queue: QueueName, visibility_ns: int | None, done: Done) -> None:
-        """Take the oldest message at once. `done` gets it, or None, or what `receive` raises."""
-        self._joint.submit(queue, visibility_ns, done)
+    def submit(self, queue: QueueName, visibility_ns: int | None, limit: int, done: Done) -> None:
+        """Take the oldest messages, up to `limit`. `done` gets what `receive` returns or raises."""
+        self._joint.submit(queue, visibility_ns, limit, done)
 
     def count_spare(self, queue: QueueName) -> int:
         """Return how many messages of a queue are known that nobody waits for."""

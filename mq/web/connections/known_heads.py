@@ -56,9 +56,9 @@ class HeadMemory(Generic[H]):
 
 class QuickHead(NamedTuple):
     """What a head asks for that the quick way can answer: a publish of `body_bytes`, whose packed
-    properties are `trailer`, to the queue and to those in `also`; a receive of one message, which
-    is hidden for `visibility_ns`, and may be waited for; a removal. `is_ours` says that
-    `OriginPolicy` admits such a head on any connection."""
+    properties are `trailer`, to the queue and to those in `also`; a receive of one message, or of
+    lines for up to `limit`, which are hidden for `visibility_ns` and may be waited for; a removal.
+    `is_ours` says that `OriginPolicy` admits such a head on any connection."""
 
     method: str
     queue: QueueName
@@ -70,6 +70,7 @@ class QuickHead(NamedTuple):
     leases: frozenset[int] | None = None
     is_ours: bool = False
     also: tuple[QueueName, ...] = ()
+    limit: int | None = None
     visibility_ns: int | None = None
     may_wait: bool = False
 

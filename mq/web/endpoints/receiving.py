@@ -13,11 +13,13 @@ from mq.config import (
     MAX_ANSWER_MESSAGES,
     MAX_VISIBILITY_SECONDS,
     MAX_WAIT_SECONDS,
+    SMALL_BODY_BYTES,
 )
 from mq.errors import InvalidRequest
 from mq.lines.ndjson import write_members
 from mq.names import parse_message_id
 from mq.store.answer_memory import Share
+from mq.store.bodies import are_few_in_memory, total_length
 from mq.store.receiving.received_message import Received
 from mq.store.receiving.receives import LongPoll
 from mq.store.store import Store
@@ -26,7 +28,8 @@ from mq.web.answers import Answer, Response, lines_of
 from mq.web.burials import burial_fields, burial_headers
 from mq.web.connections.presence import send_if_half_closed, unless_client_leaves
 from mq.web.connections.quick_connection import QuickConnection
-from mq.web.downloads import answer_body, answer_lines
+from mq.web.connections.unread import takes_at_once
+from mq.web.downloads import answer_body, answer_few_lines, answer_lines, answer_small_body
 from mq.web.endpoints.peeking import peek
 from mq.web.parameters import (
     Target,
@@ -52,11 +55,14 @@ async def receive(store: Store, request: web.BaseRequest, target: Target) -> Res
         refuse_guard(request)
     connection = request.protocol
     assert isinstance(connection, QuickConnection)
-    received = connection.take_over(Received)
-    if not parameters and received is None:
-        received = await store.receive(target.queue, None)
-    if not parameters or received is not None:
-        return await _answer(store, request, received)
+    taken = connection.take_over(list)
+    if taken is not None:
+        limit, _, _ = read_receiving(parameters)
+        with store.answer_memory.share() as share:
+            share.hold_bodies(total_length(taken))
+            return await _answer_taken(store, request, taken, limit, share)
+    if not parameters:
+        return await _answer(store, request, await store.receive(target.queue, None))
     if read_flag(parameters, "peek"):
         return await peek(store, request, target)
     for name in ("after", "state"):
@@ -64,8 +70,7 @@ async def receive(store: Store, request: web.BaseRequest, target: Target) -> Res
             raise InvalidRequest(f"parameter {name!r} goes with 'peek'")
     if "id" in parameters:
         return await _receive_by_id(store, request, target)
-    limit = read_count(parameters, "max", MAX_ANSWER_MESSAGES)
-    wait, visibility = read_wait(parameters), read_visibility(parameters)
+    limit, wait, visibility = read_receiving(parameters)
     then = read_queues(parameters, THEN, target.queue)
     with store.answer_memory.share() as share:
         poll = LongPoll(wait)
@@ -74,21 +79,19 @@ async def receive(store: Store, request: web.BaseRequest, target: Target) -> Res
         )
         waited = unless_client_leaves(request, receiving, poll.end) if wait else receiving
         found = await waited or []
-        if limit is None:
-            one = found[0] if found else None
-            return await _answer(store, request, one, names_queue=then is not None)
-        return await _answer_many(store, request, found, share, names_queue=then is not None)
+        names_queue = then is not None
+        return await _answer_taken(store, request, found, limit, share, names_queue=names_queue)
 
 
-def read_wait(parameters: dict[str, str]) -> float:
-    """Return for how many seconds a receive waits. Raises InvalidRequest."""
-    return read_seconds(parameters, "wait", MAX_WAIT_SECONDS) or 0.0
-
-
-def read_visibility(parameters: dict[str, str]) -> float | None:
-    """Return for how many seconds what is received is hidden, None if the queue says. Raises
+def read_receiving(parameters: dict[str, str]) -> tuple[int | None, float, float | None]:
+    """Return up to how many messages a receive asks for, None for one that is not a line; for how
+    many seconds it waits; and for how many they are hidden, None if the queue says. Raises
     InvalidRequest."""
-    return read_seconds(parameters, "visibility", MAX_VISIBILITY_SECONDS, is_zero_allowed=False)
+    return (
+        read_count(parameters, "max", MAX_ANSWER_MESSAGES),
+        read_seconds(parameters, "wait", MAX_WAIT_SECONDS) or 0.0,
+        read_seconds(parameters, "visibility", MAX_VISIBILITY_SECONDS, is_zero_allowed=False),
+    )
 
 
 async def _receive_by_id(store: Store, request: web.BaseRequest, target: Target) -> Response:
@@ -103,6 +106,21 @@ async def _receive_by_id(store: Store, request: web.BaseRequest, target: Target)
     return await _answer(
         store, request, await store.take(target.queue, message_id, visibility, guard)
     )
+
+
+async def _answer_taken(
+    store: Store,
+    request: web.BaseRequest,
+    found: Sequence[Received],
+    limit: int | None,
+    share: Share,
+    *,
+    names_queue: bool = False,
+) -> Response:
+    if limit is None:
+        one = found[0] if found else None
+        return await _answer(store, request, one, names_queue=names_queue)
+    return await _answer_many(store, request, found, share, names_queue=names_queue)
 
 
 async def _answer(
@@ -145,6 +163,22 @@ async def _answer_many(
         for received in found:
             await store.put_back(received)
         raise
+
+
+def answer_at_once(
+    received: Sequence[Received], limit: int | None, transport: asyncio.Transport
+) -> Answer | None:
+    """Answer with messages for which the client need not be there until it has taken most of them;
+    return None for others. Raises ValueError for a header that cannot be sent."""
+    bodies = [each.body for each in received if each.body is not None]
+    if len(bodies) < len(received) or (limit is not None and not are_few_in_memory(received)):
+        return None
+    if limit is None:
+        answer = answer_small_body(bodies[0], head_of(received[0]))
+    else:
+        answer = answer_few_lines([*map(members_of, received)], bodies)
+    length = answer.length
+    return answer if length <= SMALL_BODY_BYTES or takes_at_once(transport, length) else None
 
 
 def head_of(received: Received) -> str:

@@ -14,9 +14,10 @@ from structlog.testing import capture_logs
 from mq.commit.operation import Submitted
 from mq.errors import MessageNotFound, StoreUnavailable
 from mq.store.store import Store
-from mq.web import api, quick
+from mq.web import api
 from mq.web.answers import lines_of
 from mq.web.connections import quick_connection
+from mq.web.endpoints import receiving
 from mq.web.routes import MESSAGE_PATH, QUEUE_PATH
 from tests.support.sites import BOTH, close, parse_answer, site_on
 from tests.support.stores import ORDERS, eventually
@@ -115,14 +116,15 @@ async def test_a_request_that_is_handed_over_took_as_long_as_both_ways(
         assert found[QUEUE_PATH, "GET", 200].total < 1000
 
 
+@pytest.mark.parametrize("query", ["", "?max=2"])
 async def test_a_client_that_left_before_its_answer_never_got_the_message(
-    root: Path, monkeypatch: pytest.MonkeyPatch
+    root: Path, monkeypatch: pytest.MonkeyPatch, query: str
 ) -> None:
     async with site_on(root) as site:
         await site.ask("POST", "/orders/messages", b"body")
         held = _Held(site.store, monkeypatch)
         _, writer = await site.connect()
-        writer.write(request_bytes("GET", "/orders/messages"))
+        writer.write(request_bytes("GET", f"/orders/messages{query}"))
         await held.until(1)
         writer.transport.abort()
         held.let_go()
@@ -165,16 +167,17 @@ async def test_nobody_is_woken_for_a_client_that_is_leaving(
         writer.close()
 
 
-@pytest.mark.parametrize("request_", [("POST", b"body", 201), ("GET", None, 200)])
+@pytest.mark.parametrize("request_", [("POST", "", 201), ("GET", "", 200), ("GET", "?max=2", 200)])
 async def test_a_client_that_closed_its_own_direction_is_answered(
-    root: Path, monkeypatch: pytest.MonkeyPatch, request_: tuple[str, bytes | None, int]
+    root: Path, monkeypatch: pytest.MonkeyPatch, request_: tuple[str, str, int]
 ) -> None:
-    method, body, status = request_
+    method, query, status = request_
+    body = b"body" if method == "POST" else None
     async with site_on(root) as site:
         await site.ask("POST", "/orders/messages", b"there")
         held = _Held(site.store, monkeypatch)
         reader, writer = await site.connect()
-        writer.write(request_bytes(method, "/orders/messages", body))
+        writer.write(request_bytes(method, f"/orders/messages{query}", body))
         await held.until(1)
         writer.write_eof()
         await asyncio.sleep(0.05)  # let the end be seen before the answer
@@ -210,7 +213,7 @@ async def test_an_answer_that_cannot_be_written_is_500_and_its_message_is_back(
     async with site_on(root) as site:
         await site.ask("GET", "/orders/messages")  # the queue is listed
         await site.ask("POST", "/orders/messages", b"body")
-        monkeypatch.setattr(quick, "head_of", lambda received: lines_of({"X-Broken": "a\nb"}))
+        monkeypatch.setattr(receiving, "head_of", lambda received: lines_of({"X-Broken": "a\nb"}))
 
         with capture_logs():
             assert (await site.ask("GET", "/orders/messages")).status == 500
@@ -269,7 +272,7 @@ async def test_what_is_handed_over_to_nobody_is_given_back(root: Path) -> None:
         writer.write(request_bytes("GET", "/orders"))
         await parse_answer(reader, "GET")
         connection: Any = site.http.connections[0]
-        connection._handed_over = received
+        connection._handed_over = [received]
 
         writer.transport.abort()
 

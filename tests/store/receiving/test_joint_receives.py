@@ -32,7 +32,7 @@ from tests.support.stores import (
     publish,
     store_on,
 )
-from tests.support.submits import note_operations, refuse_at_once, refuse_before_its_round
+from tests.support.submits import name_of, note_operations, refuse_at_once, refuse_before_its_round
 
 Outcome = Received | BaseException | None
 
@@ -43,7 +43,7 @@ def submit(store: Store, requests: int, queue: QueueName = ORDERS) -> list[async
     futures: list[asyncio.Future[Outcome]] = [loop.create_future() for _ in range(requests)]
 
     def telling(future: asyncio.Future[Outcome]) -> Callable[..., None]:
-        return lambda result, error: future.set_result(error or result)
+        return lambda taken, error: future.set_result(error or (taken[0] if taken else None))
 
     for future in futures:
         store.submit_receive(queue, telling(future))
@@ -57,10 +57,6 @@ async def ask(store: Store, requests: int, queue: QueueName = ORDERS) -> list[Ou
 
 def ids_of(outcomes: list[Outcome]) -> list[MessageId | None]:
     return [each.message_id if isinstance(each, Received) else None for each in outcomes]
-
-
-def name_of(submitted: Submitted) -> str:
-    return str(getattr(getattr(submitted, "operation", None), "__name__", ""))
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ from tests.support.stores import (
     publish,
     store_on,
 )
-from tests.support.submits import answered, note_operations
+from tests.support.submits import note_operations, receive_one
 
 TEAS, CAKES = QueueName("teas"), QueueName("cakes")
 QUEUES = (ORDERS, TEAS, CAKES)
@@ -57,7 +57,7 @@ async def store_of_three(
 
 async def ask(store: Store, *queues: QueueName) -> list[Outcome]:
     """Return what each receive of one turn returns or raises."""
-    asking = [answered(store.submit_receive, queue) for queue in queues]
+    asking = [receive_one(store, queue) for queue in queues]
     async with asyncio.timeout(20):
         return [*await asyncio.gather(*asking, return_exceptions=True)]
 
@@ -137,9 +137,7 @@ async def test_a_queue_that_another_process_has_to_itself_keeps_no_other_waiting
         ids = [await publish(store, b"body", queue) for queue in QUEUES]
         folder = others.open_folder(None, str(disk / "queues" / TEAS))
         assert others.lock(folder)
-        orders, teas, cakes = [
-            asyncio.ensure_future(answered(store.submit_receive, queue)) for queue in QUEUES
-        ]
+        orders, teas, cakes = [asyncio.ensure_future(receive_one(store, queue)) for queue in QUEUES]
 
         async with asyncio.timeout(20):
             first, third = await orders, await cakes

@@ -31,7 +31,7 @@ from tests.support.stores import (
     receive,
     store_on,
 )
-from tests.support.submits import answered
+from tests.support.submits import receive_one
 from tests.support.users import needs_root
 
 OTHER = QueueName("other")
@@ -163,7 +163,7 @@ async def test_a_folder_that_may_not_be_changed_costs_one_try_and_no_other_queue
             assert files.calls["rename"] == before + 1
             with pytest.raises(StoreUnavailable, match="folder queues/orders cannot be changed"):
                 await store.receive_many(ORDERS, 5, LONG_SECONDS, 0)
-            asked = [answered(store.submit_receive, each) for each in (ORDERS, OTHER)]
+            asked = [receive_one(store, each) for each in (ORDERS, OTHER)]
             refused, received = await asyncio.gather(*asked, return_exceptions=True)
         assert isinstance(refused, StoreUnavailable)
         assert isinstance(received, Received)

@@ -25,7 +25,7 @@ from tests.support.descriptors import count_open
 from tests.support.faults import WatchedFiles
 from tests.support.messages import names_in, seal_of, sealed_with, write_message
 from tests.support.stores import LONG_SECONDS, publish, publish_as, receive, store_on
-from tests.support.submits import answered
+from tests.support.submits import receive_one
 from tests.support.workspaces import contents_of, workspace_on
 
 ORDERS = QueueName("orders")
@@ -166,7 +166,7 @@ async def test_no_receive_of_a_turn_overtakes_one_for_which_the_disk_has_no_room
             await store.describe_queue(queue)
 
         refuse_to_move(published[0], files)
-        asking = [answered(store.submit_receive, each) for each in (ORDERS, ORDERS, teas)]
+        asking = [receive_one(store, each) for each in (ORDERS, ORDERS, teas)]
         first, second, third = await asyncio.gather(*asking, return_exceptions=True)
 
         assert isinstance(first, StoreUnavailable)
