@@ -1,5 +1,6 @@
 """Move messages from queues to a Parquet lake, each once, in folders by queue and day.
 
+    pip install 'mq-server[spark]'
     eval "$(python -m pyspark_mq)"
     spark-submit examples/archive.py ROOT QUEUES LAKE [--continuous]
 

@@ -1,5 +1,7 @@
-"""Tasks of Celery on a server of MQ. Start a worker in this folder:
+"""Tasks of Celery on a server of MQ, the one at MQ_BROKER, by default mq://127.0.0.1:8080. Start a
+worker in this folder:
 
+    pip install 'mq-server[celery]'
     celery -A celery_orders worker
 
 and then order something:

@@ -1,5 +1,6 @@
 """A pipeline from end to end, on a server of its own.
 
+    pip install 'mq-server[spark]'
     python examples/pipeline.py [MESSAGES] [FOLDER]
 
 It publishes messages (100,000) to the queue `orders`, archives them to a lake, counts them by SQL,

@@ -1,4 +1,5 @@
-"""The recipes of docs/recipes.md: copies, tracing, CloudEvents, KEDA."""
+"""The recipes of docs/recipes.md: copies, another name, another machine, tracing, CloudEvents,
+KEDA."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,12 +24,26 @@ from tests.support.processes import Server
 from tests.support.sources import REPOSITORY, read_table
 
 
-def test_each_reader_gets_a_copy_of_each_message(
-    server: Server, orders: Queue, environment: dict[str, str]
-) -> None:
+def scripts_of(heading: str) -> list[str]:
+    """Return the blocks of a section."""
     text = (REPOSITORY / "docs/recipes.md").read_text()
-    script = re.findall(r"(?ms)^## Copies for many readers$.*?^```sh\n(.*?)^```$", text)[0]
-    subprocess.run(["sh", "-ec", script], cwd=REPOSITORY, env=environment, check=True)
+    section = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    return re.findall(r"(?ms)^```sh\n(.*?)^```$", section)
+
+
+def run_script(script: str, environment: dict[str, str], folder: Path) -> str:
+    done = subprocess.run(
+        ["sh", "-ec", script], cwd=folder, env=environment, check=True, text=True,
+        stdout=subprocess.PIPE, timeout=60,
+    )  # fmt: skip
+    return done.stdout
+
+
+def test_each_reader_gets_a_copy_of_each_message(
+    server: Server, orders: Queue, environment: dict[str, str], tmp_path: Path
+) -> None:
+    [script] = scripts_of("Copies for many readers")
+    run_script(script, environment, tmp_path)
 
     published = orders.publish("two coffees", properties={"x-meta-shop": "north"})
 
@@ -37,6 +53,55 @@ def test_each_reader_gets_a_copy_of_each_message(
             assert (message.id, message.text()) == (published, "two coffees")
             assert message.properties == {"x-meta-shop": "north"}
             mq.queue(name).delete()
+
+
+def test_a_queue_gets_another_name(
+    server: Server, orders: Queue, environment: dict[str, str], tmp_path: Path
+) -> None:
+    begin, move = scripts_of("Rename a queue")
+    begin = begin.replace("-- ./handle-order", "--until-empty -- sed p")
+    orders.publish_many(["one\n", "two\n"])
+    assert run_script(begin, environment, tmp_path).startswith("created purchases\none\none\ntwo\n")
+    with Client(server.url) as mq:
+        purchases, dead = mq.queue("purchases"), mq.queue("orders.dead")
+        dead.create()
+        ids = orders.publish_many(["three", "four", "five"])
+        purchases.publish("six")
+        dead.move_many("orders", [ids[0]], reason="broken")
+        leased = orders.receive()
+        assert leased is not None
+
+        run_script(move, environment, tmp_path)
+
+        assert [each.text() for each in purchases.receive_many(10)] == ["five", "six"]
+        [died] = mq.queue("purchases.dead").receive_many(10)
+        assert (died.id, died.dead_reason) == (ids[0], "broken")
+        leased.ack()
+        for name in ("purchases", "purchases.dead", "orders.dead"):
+            mq.queue(name).delete()
+    assert is_empty(orders)
+
+
+def test_a_queue_moves_to_another_server(
+    start_server: Callable[..., Server], orders: Queue, environment: dict[str, str], tmp_path: Path
+) -> None:
+    [script] = scripts_of("Move to another machine")
+    other = start_server()
+    script = script.replace("http://NEW:8080", other.url)
+    ids = orders.publish_many(["one", b"\xff"])
+    orders.publish("three", properties={"x-meta-shop": "north"}, message_id="order-3")
+    with Client(other.url) as mq:
+        new = mq.queue("orders")
+        new.create()
+
+        run_script(script, environment, tmp_path)
+        run_script(script.splitlines()[1], environment, tmp_path)
+
+        found = new.receive_many(10)
+    assert [each.id for each in found] == [*ids, "order-3"]
+    assert [each.body for each in found] == [b"one", b"\xff", b"three"]
+    assert found[2].properties == {"x-meta-shop": "north"}
+    assert is_empty(orders)
 
 
 def test_one_trace_goes_through_the_queue(orders: Queue) -> None:

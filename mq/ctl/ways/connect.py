@@ -26,6 +26,7 @@ _OF_A_PROXY = {502, 503, 504}
 """What a proxy answers while it gets no answer from the server behind it. A server of MQ gives a
 reason with its 503."""
 
+_VARIABLES = {"--url": "MQ_URL", "--admin": "MQCTL_ADMIN"}
 _EXIT_CODES = {404: ExitCode.NOT_FOUND, 501: ExitCode.REFUSED, 503: ExitCode.TRY_AGAIN}
 
 
@@ -136,7 +137,7 @@ def failure_of(error: ClientError, url: str, flag: str) -> CommandFailed:
         text = f"{url} does not answer: {reason_of(cause)}; start mq there, "
         if has_closed_unheard(cause) and url.startswith("http:"):
             text += "write https:// if it speaks TLS, "
-        text += f"name another {flag}, or work on the folders with --root"
+        text += f"name another {flag} ({_VARIABLES[flag]}), or work on the folders with --root"
     elif isinstance(error, UnexpectedAnswer):
         text = f"{error.fact}; name another {flag}"
     else:
