@@ -98,8 +98,21 @@ def test_after_a_rest_a_few_are_tried_and_all_once_one_has_moved() -> None:
     assert queues.take_back() == entries[:8]
     assert not queues.put_aside("bills:1", "tried at once")
     queues.worked("bills:0")
+    assert queues.wait_seconds() == 0.0
     assert queues.take_back() == entries[8:]
     assert queues.wait_seconds() is None
+
+
+def test_a_scan_finds_anew_what_was_kept() -> None:
+    queues = RestingQueues(rest_seconds=0.0)
+    for queue in ("bills", "orders"):
+        _rest(queues, queue)
+    queues.worked("bills:0")
+
+    queues.forget_entries()
+
+    assert queues.wait_seconds() is None
+    assert queues.take_back() == []
 
 
 def test_a_message_that_moves_ends_the_count_of_errors() -> None:

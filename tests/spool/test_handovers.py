@@ -58,6 +58,16 @@ def test_what_has_taken_none_is_given_up(spool: Spool, orders: Path) -> None:
     assert [each.name[:7] for each in (spool.root / "remove").glob("batch:*")] == ["batch:."]
 
 
+def test_a_hidden_file_that_is_no_message_publishes_nothing(spool: Spool, orders: Path) -> None:
+    """NFS leaves such a one of a file that is open elsewhere."""
+    folder = leave(spool, OPEN, has_taken=False)
+    (folder / ".nfs0001").touch()
+
+    assert Sweeper(spool, ignore).sweep() == Swept(sets=1)
+
+    assert names_in(orders) == os.listdir(spool.root / "new") == []
+
+
 @pytest.mark.parametrize("name", [OPEN, SEALED])
 def test_one_whose_publisher_lives_is_let_alone(spool: Spool, orders: Path, name: str) -> None:
     leave(spool, name)
@@ -79,15 +89,18 @@ def test_a_removed_message_of_that_name_keeps_it(spool: Spool, orders: Path) -> 
     assert names_in(spool.root / "remove") == ["bills:taken", "bills:taken~2"]
 
 
-def test_its_second_name_goes_first(spool: Spool, orders: Path) -> None:
+@pytest.mark.parametrize("second", ["delay/bills:taken", "queues/bills/taken"])
+def test_its_second_name_goes_first(spool: Spool, orders: Path, second: str) -> None:
     """Where a move is a link and an unlink, a crash leaves both names."""
+    (spool.root / "queues" / "bills").mkdir()
     taken = leave(spool, OPEN) / ".bills:taken"
-    os.link(taken, spool.root / "delay" / "bills:taken")
+    os.link(taken, spool.root / second)
 
     Sweeper(spool, ignore).sweep()
 
     assert names_in(orders) == ["1", "2"]
-    assert names_in(spool.root / "delay") == os.listdir(spool.root / "new") == []
+    assert not (spool.root / second).exists()
+    assert os.listdir(spool.root / "new") == []
     assert names_in(spool.root / "remove")[0] == "bills:taken"
 
 
