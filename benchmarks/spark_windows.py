@@ -73,9 +73,9 @@ class TimedForwarder(Forwarder):
         self._windows = windows
         self._opened = 0.0
 
-    def _publish(self, queue: QueueName, messages: list[NewMessage]) -> None:
+    def _publish(self, queue: QueueName, batch: list[tuple[Committed, NewMessage]]) -> None:
         self._opened = time.monotonic()
-        super()._publish(queue, messages)
+        super()._publish(queue, batch)
 
     def put_away(self, queue: QueueName, places: list[Committed]) -> None:
         super().put_away(queue, places)

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
-from mq.client import BodyTooLarge, IdTaken, NewMessage, QueueNotFound
+from mq.client import BodyTooLarge, Client, IdTaken, NewMessage, QueueNotFound, Unavailable
 from mq.config import MAX_BATCH_BYTES, MAX_BATCH_LINES
 from mq.disk.calls import CHAINS_AT_ONCE, Chain, run
 from mq.errors import MQError
@@ -85,36 +85,44 @@ class Forwarder:
         batch = _next_request(messages)
         with ThreadPoolExecutor(1, "mq-forward") as publisher:
             while batch:
-                publishing = publisher.submit(self._publish, queue, [each for _, each in batch])
+                publishing = publisher.submit(self._publish, queue, batch)
                 reap_staged(self._spool)
-                following = _next_request(messages)
-                try:
-                    publishing.result()
-                except _REFUSED:
-                    # One of them kept all from being published. Sending each by itself tells which.
-                    for one in batch:
-                        self._forward_alone(queue, *one)
-                else:
-                    self.put_away(queue, [committed for committed, _ in batch])
-                batch = following
+                batch = _next_request(messages)
+                publishing.result()
         reap_staged(self._spool)
 
-    def _forward_alone(self, queue: QueueName, committed: Committed, message: NewMessage) -> None:
-        try:
-            self._publish(queue, [message])
-        except _REFUSED as error:
-            self._refuse(queue, committed, str(error))
-        else:
-            self.put_away(queue, [committed])
+    def _publish(self, queue: QueueName, batch: list[tuple[Committed, NewMessage]]) -> None:
+        """Publish messages and put them away: all at once, or fewer at a time, as long as the queue
+        is too full for more. One that the server refuses is set aside."""
+        at_once = len(batch)
+
+        def publish(mq: Client) -> int:
+            nonlocal at_once
+            try:
+                return len(mq.queue(queue).publish_many(each for _, each in batch[:at_once]))
+            except Unavailable:
+                at_once = max(1, at_once // 2)
+                raise
+
+        while batch:
+            try:
+                count = self._servers.ask(publish)
+            except _REFUSED as error:
+                if at_once > 1:
+                    # One of them kept all from being published. Sending each by itself tells which.
+                    at_once = 1
+                    continue
+                count = 1
+                self._refuse(queue, batch[0][0], str(error))
+            else:
+                self.put_away(queue, [committed for committed, _ in batch[:count]])
+            batch = batch[count:]
 
     def _refuse(self, queue: QueueName, committed: Committed, why: str) -> None:
         kept = self.set_aside(queue, committed)
         text = f"{committed.message_id} for queue {queue} was refused, and is {kept} now: {why}"
         log.error("%s", text)
         self._failed.append(text)
-
-    def _publish(self, queue: QueueName, messages: list[NewMessage]) -> None:
-        self._servers.ask(lambda mq: mq.queue(queue).publish_many(messages))
 
     def _no_queue(self, queue: QueueName, count: int) -> str:
         return (

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from mq.client import NewMessage, NoAnswer
+from mq.client import NewMessage, NoAnswer, Unavailable
 from mq.disk.files import Files
 from mq.lifecycle import Actor
 from mq.names import QueueName
@@ -139,6 +140,34 @@ def test_a_queue_that_was_deleted_keeps_no_message_from_another_queue(
         forward(site, spool)
 
     assert site.bodies() == numbered(2)
+
+
+def test_a_queue_with_room_for_fewer_than_a_request_gets_each_message_once(
+    site: UrlSite, open_in: OpenIn
+) -> None:
+    spool = open_in("out")
+    commit(site, 1000)
+    site.orders.create({"max-messages": 300})
+    with pytest.raises(Unavailable, match="allows, which leaves no room"):
+        forward(site, spool, retry_seconds=5.0)
+    there = site.orders.counts().ready
+    assert there > 0
+    assert len(site.staged("out", "queues")) == 1000 - there
+    consumed: list[bytes] = []
+
+    def consume() -> None:
+        while len(consumed) < 1000:
+            for each in site.orders.receive_many(1000, wait=1.0):
+                each.ack()
+                consumed.append(each.body)
+
+    with ThreadPoolExecutor(1) as consumer:
+        consuming = consumer.submit(consume)
+        forward(site, spool, retry_seconds=60.0)
+        consuming.result()
+
+    assert consumed == numbered(1000)
+    assert site.staged("out", "queues") == []
 
 
 def test_while_no_server_answers_everything_waits(site: UrlSite, open_in: OpenIn) -> None:

@@ -88,7 +88,7 @@ SOURCE_BY_URL = {
 
 SINK_BY_URL = {
     "before a batch is published": Step(_FORWARD, "Forwarder._publish", "before"),
-    "after a batch is published": Step(_FORWARD, "Forwarder._publish", "after"),
+    "after a batch is published": Step(_FORWARD, "Forwarder.put_away", "before"),
     "after a batch has left the staging": Step(_FORWARD, "Forwarder.put_away", "after"),
 }
 
