@@ -32,12 +32,23 @@ copy that is dead there keeps another one with its id out, which goes to the rea
 COPIED = (COUNTER, *READERS, ENDED, *(f"{each}.dead" for each in READERS))
 BRIEF = "brief"
 
-QUEUES = (SINGLES, BULK, DRAFTS, DYING, DEAD, LETTERS, IDLE, BRIEF, *reversed(COPIED))
+STOVE, TRAYS, TABLES = HANDED = "stove", "trays", "tables"
+"""Between these messages are handed over, with copies."""
+
+STALL = "stall"
+"""It is deleted and made again."""
+
+QUEUES = (
+    SINGLES, BULK, DRAFTS, DYING, DEAD, LETTERS, IDLE, BRIEF, *HANDED, STALL, *reversed(COPIED),
+)  # fmt: skip
 ORDERED = frozenset({SINGLES, BULK, COUNTER})
 """No process but the server publishes to these or receives from them."""
 
 PROMPT = frozenset({SINGLES, BULK, LETTERS, COUNTER})
 """From these messages are neither purged nor moved."""
+
+_NAMED = frozenset({*COPIED, *HANDED, STALL})
+"""Their messages are named by their queues as well, like copies."""
 
 _RULE = DeadLetterRule(3, (QueueName(ENDED),))
 DEAD_LETTERS = {DYING: DeadLetterRule(3, (QueueName(DEAD),))} | {
@@ -102,7 +113,7 @@ def given_from(queue: str, line: dict[str, Any]) -> Given:
     """The message of a line that came from a queue."""
     given = given_in(line)
     home = UNCLEAR if queue == ENDED else queue.removesuffix(DEAD_SUFFIX)
-    return copy_in(line.get("dead_from", home), given) if queue in COPIED else given
+    return copy_in(line.get("dead_from", home), given) if queue in _NAMED else given
 
 
 def copy_in(queue: str, given: Given) -> Given:

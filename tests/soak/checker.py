@@ -11,6 +11,7 @@
     too old      delivered though it was older than the ttl of its queue
     reordered    delivered before one that was published before it, and was ready all the time
     parted       in a batch that was not answered, and of which a part is there
+    half         handed over, and either there after that or nothing published for it
     late         missing in an answer that it had to be in, long after its lease or delay was over
     resurrected  delivered, renewed, released or moved after its removal was answered, or the purge
                  of its queue
@@ -31,6 +32,7 @@ from typing import NamedTuple
 
 from mq.spool.queue.queue_settings import DeadLetterRule
 from tests.soak.evidence import Evidence
+from tests.soak.halves import halves
 from tests.soak.history import SECOND_NS, Event
 from tests.soak.late import late_violations
 from tests.soak.order import order_violations
@@ -78,6 +80,7 @@ def judge(
         "reordered": order_violations(evidence, one_server),
         "late": late_violations(evidence, one_server, set(prompt)),
         "astray": astray(evidence, dead_letters or {}),
+        "half": halves(evidence),
         "parted": parted(evidence, one_server & {*prompt} | {*copied}),
     }
     return [
@@ -104,8 +107,7 @@ class _Judgement:
         for event in self._evidence.defects:
             about = event.given[0].message_id if event.given else event.queue
             yield SoakViolation("defect", about, f"{event.kind} at {event.ended}")
-        there = Counter(given.message_id for given in left)
-        for message_id, count in there.items():
+        for message_id, count in (there := Counter(each.message_id for each in left)).items():
             if count > 1:
                 yield SoakViolation("doubled", message_id, f"there {count} times at the end")
         for given in left:
@@ -212,7 +214,7 @@ class _Judgement:
     def _ends_of(self, story: Story) -> Iterator[tuple[int, int]]:
         """The times of requests that have certainly removed it."""
         for event, lease in story.removals:
-            if event.succeeded and (event.kind == "remove" or self._was_held(story, event, lease)):
+            if event.succeeded and (event.kind != "delete" or self._was_held(story, event, lease)):
                 yield event.asked, event.ended
         publish = story.published
         if publish is not None:

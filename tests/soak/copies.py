@@ -89,7 +89,7 @@ class CopiesWorker(BatchWorker):
         also = f"&also={batch.also}" if batch.also else ""
         events = [replace(each) for each in batch.events.values()]
         target = f"/{COUNTER}/messages?batch{also}"
-        answer = await self._ask_all(events, "POST", target, body, Content_Type=NDJSON)
+        answer = await self.ask_all(events, "POST", target, body, Content_Type=NDJSON)
         if events[0].succeeded:
             batch.note_ids(answer)
             for event in events:
@@ -100,26 +100,13 @@ class CopiesWorker(BatchWorker):
         if not events[0].is_uncertain:
             self._unanswered = None
 
-    async def _ask_all(
-        self, events: list[Event], method: str, target: str, body: bytes = b"", **headers: str
-    ) -> LoadAnswer:
-        """Send a request of which the history has several events."""
-        first, *others = events
-        try:
-            return await self.ask(first, method, target, body, **headers)
-        finally:
-            for each in others:
-                each.asked, each.ended, each.status = first.asked, first.ended, first.status
-            if first.status is None:  # The first one is noted.
-                self.note(*others)
-
     async def _receive_first(self, queues: list[str]) -> None:
         """Receive from the first of these queues that has a message."""
         seconds = self.random.choice([0.5, 0.5, 2.0])
         events = [Event("receive", 0, 0, None, each, seconds) for each in queues]
         then = "".join(f"&then={each}" for each in queues[1:])
         target = f"/{queues[0]}/messages?max={self.random.randint(1, 20)}&visibility={seconds}"
-        answer = await self._ask_all(events, "GET", target + then)
+        answer = await self.ask_all(events, "GET", target + then)
         if answer.status == 200:
             lines = [json.loads(line) for line in answer.body.splitlines()]
             source = lines[0].get("queue", queues[0])
@@ -150,7 +137,7 @@ class CopiesWorker(BatchWorker):
                 redrive, move = Event("redrive", 0, 0, None, home), Event("move", 0, 0, None, home)
                 move.given = dead
                 target = f"/{home}/messages?from={ENDED}&id={','.join(map(id_of, dead))}"
-                moved = await self._ask_all([redrive, move], "POST", target)
+                moved = await self.ask_all([redrive, move], "POST", target)
                 redrive.status = _KNOWN if redrive.status == _SOME else redrive.status
                 statuses = statuses_of(moved, len(dead))
                 self.note(redrive, *grouped(move, zip(dead, statuses, strict=True)))

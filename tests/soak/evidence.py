@@ -9,7 +9,7 @@ from tests.soak.clock import Steps
 from tests.soak.history import UNCLEAR, Event
 from tests.soak.story import Lease, Story
 
-_REMOVALS = {"remove", "delete"}
+_REMOVALS = {"remove", "delete", "handover"}
 _GUARDED = _REMOVALS | {"renew", "release", "move"}
 _DEFECT = 500
 
@@ -27,6 +27,7 @@ class Evidence:
         self.faults: list[Event] = []
         self.defects: list[Event] = []
         self.unanswered: list[Event] = []
+        self.handovers: list[Event] = []
         self.sent: dict[str, str] = {}
         self.untold: Counter[str] = Counter()
         self.steps = Steps()
@@ -88,6 +89,8 @@ class Evidence:
             story.leases += (Lease(given.lease, event),)
 
     def _take_in_guarded(self, event: Event) -> None:
+        if event.kind == "handover":
+            self.handovers.append(event)
         for given in event.given:
             story = self.story(given.message_id)
             story.guarded += ((event, given.lease),)

@@ -33,9 +33,10 @@ class Given(NamedTuple):
 class Event:
     """One request, or one thing that went wrong.
 
-    `kind` is publish, receive, remove, renew, release, move, redrive, purge; delete, a removal that
-    is answered as done also when its lease was over; left, a receive at the end, when nobody else
-    asks; clock, a step of it; or fault, which `queue` names. `status` is None if no answer came: it
+    `kind` is publish, receive, remove, renew, release, move, redrive, purge; handover, the removal
+    in one step with publishes of the same time; delete, a removal that is answered as done also
+    when its lease was over; left, a receive at the end, when nobody else asks; clock, a step of it;
+    or fault, which `queue` names. `status` is None if no answer came: it
     may have been carried out or not, also later. `seconds` is the delay of a publish, the
     visibility of a lease, how far the clock was set ahead, or for how long a fault is felt after
     its end. `given` are the messages that it is about, in the order of the request or of the

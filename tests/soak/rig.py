@@ -23,12 +23,12 @@ from tests.soak.order import FULL
 
 HOUR_SECONDS = 3600
 KEEP_SECONDS = 20
-SERVER, GATEWAY, MOVER, REAPER = "mq", "mq-sqs", "mq-mover", "mq-reaper"
+SERVER, OTHER, GATEWAY, MOVER, REAPER = "mq", "other-mq", "mq-sqs", "mq-mover", "mq-reaper"
 _MODULES = {
-    SERVER: "mq", GATEWAY: "mq_sqs", MOVER: "mq_mover", REAPER: "mq_reaper",
+    SERVER: "mq", OTHER: "mq", GATEWAY: "mq_sqs", MOVER: "mq_mover", REAPER: "mq_reaper",
 }  # fmt: skip
 _READY = {
-    SERVER: b"event=listening", GATEWAY: b"event=listening",
+    SERVER: b"event=listening", OTHER: b"event=listening", GATEWAY: b"event=listening",
     MOVER: b"event=configuration", REAPER: b"event=configuration",
 }  # fmt: skip
 """What the log of each says once it handles signals, and its start cannot fail any more."""
@@ -43,13 +43,13 @@ _LOOK_SECONDS = 0.02
 
 
 class SoakRig:
-    """A server, a gateway for SQS, a mover and a reaper on `root`. Everything that happens is drawn
-    from `source`."""
+    """Two servers, a gateway for SQS, a mover and a reaper on `root`. Everything that happens is
+    drawn from `source`."""
 
     def __init__(self, root: Path, folder: Path, source: random.Random) -> None:
         self.root = root
         self.history = folder / "history"
-        self.port, self.gateway_port = _free_ports(2)
+        self.port, self.gateway_port, self.other_port = _free_ports(3)
         self.struck: Counter[str] = Counter()
         self.odd_ends: list[str] = []
         """Of processes that ended in another way than they were told to."""
@@ -102,6 +102,7 @@ class SoakRig:
         root = self.root
         flags = {
             SERVER: (f"--root={root}", f"--port={self.port}", "--admin="),
+            OTHER: (f"--root={root}", f"--port={self.other_port}", "--admin="),
             GATEWAY: (f"--root={root}", f"--port={self.gateway_port}", "--admin="),
             MOVER: (f"--source={root}/delay", f"--destination={root}/queues"),
             REAPER: (f"--source={root}/remove", f"--keep={KEEP_SECONDS}"),
@@ -112,7 +113,7 @@ class SoakRig:
                 [sys.executable, "-m", _MODULES[command], *flags],
                 stdout=log, stderr=log, env=self._control.environment(),
             )  # fmt: skip
-        if command in (SERVER, GATEWAY):
+        if command in (SERVER, OTHER, GATEWAY):
             self._wait_for(command)
 
     def _wait_for(self, command: str) -> None:
@@ -163,7 +164,7 @@ class SoakRig:
                 self._start(command)
 
     def _draw_process(self) -> str:
-        [command] = self._random.choices([SERVER, GATEWAY, MOVER, REAPER], [4, 2, 2, 1])
+        [command] = self._random.choices([SERVER, OTHER, GATEWAY, MOVER, REAPER], [4, 2, 2, 2, 1])
         return command
 
     def kill(self) -> None:
@@ -237,7 +238,7 @@ class SoakClients:
     def __init__(self, rig: SoakRig, seed: str, count: int) -> None:
         self._popen = subprocess.Popen(
             [sys.executable, "-m", "tests.soak.clients", str(rig.history),
-             f"{rig.port},{rig.gateway_port}", str(rig.root), seed, str(count)],
+             f"{rig.port},{rig.gateway_port},{rig.other_port}", str(rig.root), seed, str(count)],
             env=rig.commands_environment(),
         )  # fmt: skip
 

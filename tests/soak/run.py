@@ -26,11 +26,13 @@ import click
 from tests.crash.load import LoadClient, client_at
 from tests.soak.bodies import (
     DEAD_LETTERS,
+    HANDED,
     ORDERED,
     PROMPT,
     QUEUES,
     READERS,
     SETTINGS,
+    STALL,
     TTL,
     given_from,
 )
@@ -42,6 +44,7 @@ from tests.soak.rig import (
     HOUR_SECONDS,
     KEEP_SECONDS,
     MOVER,
+    OTHER,
     REAPER,
     SERVER,
     SoakClients,
@@ -125,7 +128,7 @@ def soak(
         _answered(events), rig.struck,
         judge(
             events, ORDERED, KEEP_SECONDS, dead_letters=DEAD_LETTERS, prompt=PROMPT,
-            copied=READERS, ttl=TTL,
+            copied=(*READERS, *HANDED), ttl=TTL,
         ), growths, odd,
     )  # fmt: skip
 
@@ -167,7 +170,7 @@ def _go_wrong(rig: SoakRig, pause: Callable[[], float], seconds: float) -> Growt
         rig.strike(may_kill=now < quiet_since)
         time.sleep(pause())
         if time.monotonic() >= next_sample:
-            for command in (SERVER, GATEWAY, MOVER, REAPER):
+            for command in (SERVER, OTHER, GATEWAY, MOVER, REAPER):
                 samples[command].append(rig.sample(command))
             next_sample = time.monotonic() + _SAMPLE_SECONDS
     settled_at = quiet_since + _SETTLED_SECONDS
@@ -187,6 +190,7 @@ async def _drain(rig: SoakRig) -> None:
     taken = dict.fromkeys(QUEUES, 0)
     deadline = time.monotonic() + _DRAIN_SECONDS
     async with client_at(rig.port) as client:
+        await client.request("PUT", f"/{STALL}?paused=&delay=")
         while True:
             before = sum(taken.values())
             for queue in QUEUES:

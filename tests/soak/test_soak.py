@@ -71,7 +71,7 @@ def test_nothing_goes_wrong_for_longer(disk: Path, tmp_path: Path) -> None:
     outcome = soak(disk / "root", logs, "long", 600)
 
     assert outcome.failures() == []
-    assert outcome.growths.keys() == {"mq", "mq-sqs", "mq-mover", "mq-reaper"}
+    assert outcome.growths.keys() == {"mq", "other-mq", "mq-sqs", "mq-mover", "mq-reaper"}
 
 
 def test_the_clock_and_the_times_of_files_step_together(disk: Path, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ class SoakSite(NamedTuple):
 
     port: int
     gateway_port: int
+    other_port: int
     root: str
     history_fd: int
 
@@ -69,6 +70,19 @@ class HttpWorker(SoakWorker):
 
     @abstractmethod
     async def do_something(self) -> None: ...
+
+    async def ask_all(
+        self, events: list[Event], method: str, target: str, body: bytes = b"", **headers: str
+    ) -> LoadAnswer:
+        """Send a request of which the history has several events."""
+        first, *others = events
+        try:
+            return await self.ask(first, method, target, body, **headers)
+        finally:
+            for each in others:
+                each.asked, each.ended, each.status = first.asked, first.ended, first.status
+            if first.status is None:  # The first one is noted.
+                self.note(*others)
 
     async def ask(self, event: Event, method: str, target: str, body: bytes = b"", **headers: str
                   ) -> LoadAnswer:  # fmt: skip
