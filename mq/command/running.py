@@ -27,6 +27,10 @@ HELP_FLAGS = ["-h", "--help"]
 
 _PR_SET_PDEATHSIG = 1
 
+_NO_THREAD = "start new thread"
+"""What Python says of a thread for which the system has no room: that error has no class of its
+own."""
+
 EXIT_CODES = {
     ExitCode.OK: "stopped as asked",
     ExitCode.USAGE: "a flag has a bad value",
@@ -87,6 +91,11 @@ def _explain(error: Exception) -> tuple[ExitCode, str]:
         return ExitCode.USAGE, error.format_message()
     if isinstance(error, CommandFailed):
         return error.exit_code, str(error)
+    if isinstance(error, RuntimeError) and _NO_THREAD in str(error):
+        return ExitCode.SYSTEM, (
+            "the system has no thread left for it: raise its limit of processes (ulimit -u, "
+            "TasksMax= of a unit, pids_limit of a container)"
+        )
     traceback.print_exception(error)
     return ExitCode.SOFTWARE, "an unexpected error; the lines above say where"
 

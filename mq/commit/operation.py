@@ -225,6 +225,8 @@ def client_error(error: BaseException) -> BaseException:
 
 _WAYS_OUT = {
     **dict.fromkeys(NO_ROOM, "make room, then try again"),
+    errno.EMFILE: "raise the limit of this process (ulimit -n, LimitNOFILE= of a unit)",
+    errno.ENFILE: "raise the limit of this machine (fs.file-max)",
     errno.EACCES: "mqctl fsck names what is another user's or has the wrong mode",
     errno.EPERM: "look for what chattr made immutable, or what is another user's",
     errno.EROFS: "the file system is mounted read-only; the kernel's log may say why",

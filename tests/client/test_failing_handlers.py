@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import uuid
 from collections.abc import Callable
 from typing import Any, cast
@@ -116,3 +117,29 @@ def test_a_blocking_handler_whose_event_loop_cancelled_something_has_failed(
 
         assert running.error is None
         assert sorted(done) == ["bad", "good"]
+
+
+def test_a_worker_without_a_thread_to_renew_a_lease_gives_the_message_back(
+    hasty_server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    before, handled = threading.stack_size(), list[tuple[str, int | None]]()
+
+    def handle(message: Message) -> None:
+        handled.append((message.text(), message.receive_count))
+        threading.stack_size(1 << 46 if message.text() == "one" else before)
+
+    with Client(hasty_server.url) as mq:
+        orders = new_queue(mq)
+        orders.publish_many(["one", "two"])
+        running = Running(orders.worker(handle))
+        try:
+            wait_until(lambda: "new thread" in caplog.text)
+        finally:
+            threading.stack_size(before)
+        wait_until(lambda: len(handled) == 2)
+        running.stop()
+
+        assert [text for text, _ in handled] == ["one", "two"]
+        assert handled[1][1] != 1
+        assert running.error is None
+        assert counts(orders) == (0, 0, 0)

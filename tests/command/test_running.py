@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 import time
 from pathlib import Path
 
@@ -53,6 +54,26 @@ def test_a_defect_ends_a_command_with_its_own_exit_code(
 
     assert ended.value.code == ExitCode.SOFTWARE
     assert "ZeroDivisionError" in capfd.readouterr().err
+
+
+def test_a_command_without_a_thread_says_what_the_system_lacks(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["mq"])
+
+    @click.command(name="mq")
+    def crowded() -> None:
+        before = threading.stack_size(1 << 46)  # more than there are addresses
+        try:
+            threading.Thread(target=print).start()
+        finally:
+            threading.stack_size(before)
+
+    with pytest.raises(SystemExit) as ended:
+        run(crowded)
+
+    assert ended.value.code == ExitCode.SYSTEM
+    assert "ulimit -u" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("words", ["shop -h", "shop order -h"])

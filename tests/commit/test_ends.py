@@ -177,6 +177,7 @@ async def test_in_memory_an_operation_needs_no_barrier(spool: Spool, files: Watc
         (errno.EACCES, "Permission denied; mqctl fsck names what is another user's"),
         (errno.EPERM, "Operation not permitted; look for what chattr made immutable"),
         (errno.EROFS, "Read-only file system; the file system is mounted read-only"),
+        (errno.EMFILE, "Too many open files; raise the limit of this process"),
         (errno.EIO, "Input/output error; try again"),
     ],
 )

@@ -48,7 +48,6 @@ ELSEWHERE = {
     "ctl/test_producing.py": "mq/ctl/commands/sending",
     "ctl/test_ways.py": "mq/ctl/arguments mq/ctl/common_flags",
     "ctl/commands/test_benching.py": "mq/ctl/bench",
-    "ctl/commands/test_executing.py": "mq/ctl/commands/command_runner",
     "daemon/test_process.py": "mq/daemon/cli mq/daemon/shared_flags",
     "daemon/test_start.py": "mq/daemon/server",
     "daemon/test_tls.py": "mq/web/connections/handshakes",

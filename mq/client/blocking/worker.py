@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import count
 from queue import Empty, SimpleQueue
 
@@ -212,13 +212,28 @@ class Worker:
 
     def _settle(self, message: Message) -> None:
         try:
-            with message:
-                self._try(message)
+            with ExitStack() as block:
+                if self._has_begun(message, block):
+                    self._try(message)
         except ClientError as error:
             log.warning(
                 "message %s of queue %s was handled but may come again: %s",
                 message.id, message.queue, error,
             )  # fmt: skip
+
+    def _has_begun(self, message: Message, block: ExitStack) -> bool:
+        """Begin the message's block. If the system has no thread that would renew its lease, the
+        message is given back instead, and this thread waits as long: the next one would meet that
+        too."""
+        try:
+            block.enter_context(message)
+        except RuntimeError as error:
+            log.warning("message %s of queue %s: %s", message.id, message.queue, error)
+            pause = handling_backoff_seconds(None)
+            message.give_back(pause)
+            self._ending.wait(pause)
+            return False
+        return True
 
     def _try(self, message: Message) -> None:
         try:

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -29,6 +30,9 @@ _TRY_AGAIN = 75
 
 _PAUSE_SECONDS = 1.0
 """How long a message is hidden that is given back without a failure."""
+
+_SHORTAGES = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
+"""This machine has no process, memory or descriptor left: the message is not at fault."""
 
 _LOOK_SECONDS = 1.0
 """How often a running command and its lease are looked at."""
@@ -74,7 +78,11 @@ class CommandRunner:
                 printed.seek(0)  # The command has moved the position, which both share.
                 output = printed.read()
         except OSError as error:
-            self._give_back(message, "failed", _why_not_started(self._command[0], error))
+            is_short = error.errno in _SHORTAGES
+            if is_short:
+                time.sleep(_PAUSE_SECONDS)  # The next message would meet it too.
+            outcome = "given_back" if is_short else "failed"
+            self._give_back(message, outcome, _why_not_started(self._command[0], error))
             return
         if status == 0:
             self._end(message, output)
@@ -153,6 +161,8 @@ def _why_not_started(command: str, error: OSError) -> str:
     there still: of a script it is the interpreter that is missing, such as one with CR at its
     end."""
     why = f"cannot be started: {error.strerror or error}"
+    if error.errno == errno.EAGAIN:
+        return f"{why}: raise the limit of processes (ulimit -u, TasksMax=, pids_limit)"
     if error.errno == errno.ENOEXEC:
         return f"{why}: begin it with a line such as #!/bin/sh"
     if error.errno == errno.ENOENT and which(command) is not None:
