@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -10,7 +11,7 @@ from tests.support.sources import REPOSITORY, read_table
 
 TEXT = (REPOSITORY / "README.md").read_text()
 INDEX = TEXT.partition("\n## Documents")[2]
-FIRST_SCREEN_LINES = 25
+FIRST_SCREEN_LINES = 27
 
 
 def test_every_document_is_in_the_index() -> None:
@@ -25,6 +26,22 @@ def test_every_document_is_in_the_index() -> None:
 @pytest.mark.parametrize("command", ["make run", "make test"])
 def test_the_first_screen_has_the_commands_to_begin_with(command: str) -> None:
     assert command in "\n".join(TEXT.splitlines()[:FIRST_SCREEN_LINES])
+
+
+@pytest.mark.parametrize(
+    ("connections", "said"),
+    [(1, r"one client publishes ([0-9,]+) messages"), (64, r"64 clients publish ([0-9,]+)\s")],
+)
+def test_the_rates_are_those_of_the_figures(connections: int, said: str) -> None:
+    wanted = {
+        "part": "requests", "server": "mq", "place": "ext4", "width": connections,
+        "phase": "publish",
+    }  # fmt: skip
+    rows = json.loads((REPOSITORY / "docs/performance.json").read_text())["rows"]
+
+    (row,) = [row for row in rows if wanted.items() <= row.items()]
+
+    assert re.findall(said, TEXT) == [f"{round(row['per_second'], -2):,.0f}"]
 
 
 def test_each_row_of_the_comparison_says_something_of_each_queue() -> None:
