@@ -121,6 +121,17 @@ def test_a_proxy_without_a_server_behind_it_is_named(
     assert_refused(done, ExitCode.UNAVAILABLE, f"{status}, from a proxy that gets no answer")
 
 
+def test_a_proxy_with_a_limit_for_bodies_is_named(
+    no_way: Ctl, answer_with: Callable[[bytes], str]
+) -> None:
+    """nginx lets 1 MiB pass by default."""
+    answer = b"HTTP/1.1 413 Request Entity Too Large\r\nContent-Length: 6\r\n\r\n<html>"
+
+    done = no_way("send", "q", "x", "--url", answer_with(answer))
+
+    assert_refused(done, ExitCode.REFUSED, "a proxy lets no body of this size pass (413)")
+
+
 def test_a_body_that_breaks_off_is_no_success(
     no_way: Ctl, answer_with: Callable[[bytes], str]
 ) -> None:

@@ -12,7 +12,7 @@ import click
 
 from mq.client.blocking.session import Session
 from mq.client.connection import ServerAddress, has_closed_unheard, parse_url, reason_of
-from mq.client.errors import ClientError, NoAnswer, Problem, UnexpectedAnswer
+from mq.client.errors import BodyTooLarge, ClientError, NoAnswer, Problem, UnexpectedAnswer
 from mq.client.problems import NO_TYPE, certificate_way_out
 from mq.client.token import Token
 from mq.command.stdout import printable
@@ -121,6 +121,9 @@ def failure_of(error: ClientError, url: str, flag: str) -> CommandFailed:
     problem, cause = error.problem, error.__cause__
     if problem is not None and problem.type != NO_TYPE:
         return _refusal(problem, url, flag)
+    if isinstance(error, BodyTooLarge):
+        text = "a proxy lets no body of this size pass (413): raise its limit or send a smaller one"
+        return CommandFailed(ExitCode.REFUSED, text)
     if problem is not None and problem.status in _OF_A_PROXY:
         text = f"the answer is {problem.status} {problem.title}, from a proxy that gets no answer; "
         text += f"start mq behind it, or name another {flag}"
