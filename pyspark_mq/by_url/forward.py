@@ -16,6 +16,7 @@ import logging
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from itertools import islice
 
 from mq.client import BodyTooLarge, Client, IdTaken, NewMessage, QueueNotFound, Unavailable
@@ -35,7 +36,8 @@ from pyspark_mq.by_url.servers import ServerChoice
 from pyspark_mq.by_url.staging import make_staged_queue, reap_staged
 
 LOCK_SECONDS = 60.0
-"""How long a commit waits for another process that publishes out of the same staging."""
+"""How long a process that publishes out of the same staging puts no message away until it counts
+as stopped."""
 
 
 _REFUSED = (IdTaken, BodyTooLarge)
@@ -67,8 +69,8 @@ class Forwarder:
         delayed = delayed_messages(self._spool)
         for queue in sorted({*self._spool.queue_names(), *delayed}):
             make_staged_queue(self._spool, queue)
-            folder = self._spool.fd(Folder.QUEUES)
-            with self._spool.files.locked_folder(folder, queue, LOCK_SECONDS):
+            with ExitStack() as lock:
+                self._take(lock, queue)
                 ready, later = ready_messages(self._spool, queue), delayed.get(queue, [])
                 try:
                     self._forward(queue, ready)
@@ -77,6 +79,22 @@ class Forwarder:
                     self._failed.append(self._no_queue(queue, len(ready) + len(later)))
         if self._failed:
             raise NotForwarded("; ".join(self._failed))
+
+    def _take(self, lock: ExitStack, queue: QueueName) -> None:
+        """Take the lock of a queue. Another process may have it for long, while it publishes.
+        Raises BlockingIOError if that one seems to be stopped: it puts no message away."""
+        spool, seen = self._spool, None
+        while True:
+            try:
+                folder = spool.fd(Folder.QUEUES)
+                lock.enter_context(spool.files.locked_folder(folder, queue, LOCK_SECONDS))
+            except BlockingIOError:
+                waiting = {*spool.names_in_queue(queue), *spool.names(Folder.DELAY)}
+                if waiting == seen:
+                    raise
+                seen = waiting
+            else:
+                return
 
     def _forward(self, queue: QueueName, waiting: list[Committed]) -> None:
         """Publish batch after batch. While the servers have one, the one before is unlinked and the

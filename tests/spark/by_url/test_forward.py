@@ -142,6 +142,39 @@ def test_a_queue_that_was_deleted_keeps_no_message_from_another_queue(
     assert site.bodies() == numbered(2)
 
 
+class BusyElsewhere(Files):
+    """Another process has the lock at some tries, and puts a message away before each of them, as
+    long as there is one."""
+
+    def __init__(self, site: UrlSite, tries: int) -> None:
+        super().__init__()
+        self._staging = site.staging / "out"
+        self._tries = tries
+
+    def lock(self, fd: int) -> bool:
+        if not self._tries:
+            return super().lock(fd)
+        self._tries -= 1
+        for each in sorted((self._staging / "queues/orders").iterdir())[:1]:
+            each.rename(self._staging / "remove" / f"orders:{each.name}")
+        return False
+
+
+def test_another_process_that_publishes_for_long_is_waited_for_and_a_stopped_one_is_not(
+    site: UrlSite, open_in: OpenIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyspark_mq.by_url.forward.LOCK_SECONDS", 0.0)
+    open_in("out")
+    commit(site, 5)
+
+    forward(site, open_in("out", BusyElsewhere(site, tries=3)))
+    assert site.bodies() == numbered(5)[3:]
+
+    commit(site, 1)
+    with pytest.raises(BlockingIOError, match="another process holds its lock"):
+        forward(site, open_in("out", BusyElsewhere(site, tries=3)))
+
+
 def test_a_queue_with_room_for_fewer_than_a_request_gets_each_message_once(
     site: UrlSite, open_in: OpenIn
 ) -> None:
