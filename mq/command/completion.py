@@ -9,19 +9,25 @@ SHELLS = ("bash", "zsh", "fish")
 _REGISTRATION = "if [[ $zsh_eval_context[-1] == loadautofunc ]]; then"
 
 _CHANGES = {
-    "bash": (
-        "COMPREPLY+=($value)",
-        "COMPREPLY+=($value)\n            [[ $value == *= ]] && compopt -o nospace 2>/dev/null",
-    ),
-    "zsh": (
-        "compadd -U -V unsorted -a completions",
-        "local -a suffix\n        [[ ${completions[1]} == *= ]] && suffix=(-S '')\n"
+    "bash": {
+        "COMPREPLY+=($value)": "COMPREPLY+=($value)\n"
+        "            [[ $value == *= ]] && compopt -o nospace 2>/dev/null",
+    },
+    "zsh": {
+        "compadd -U -V unsorted -a completions": "local -a suffix\n"
+        "        [[ ${completions[1]} == *= ]] && suffix=(-S '')\n"
+        '        completions=("${(M)words[CURRENT]#--*=}${^completions[@]}")\n'
         '        compadd -U -V unsorted "${suffix[@]}" -a completions',
-    ),
-    "fish": ('string split ","', 'string split --max 1 ","'),
+    },
+    "fish": {
+        'string split ","': 'string split --max 1 ","',
+        "echo $metadata[2]": "set -l flag (string match -r -- '^--[^=]*=' (commandline -t)) ''\n"
+        "            echo $flag[1]$metadata[2]",
+    },
 }
 """What is changed in click's scripts. In bash and zsh it puts no space behind `NAME=`, for which
-the value is still to be typed; fish puts none, but would cut off what follows a comma."""
+the value is still to be typed; fish puts none, but would cut off what follows a comma. In zsh and
+fish what is offered behind `--flag=` has that before it: zsh would replace the flag."""
 
 
 def completion_script(command: click.Command, shell: str) -> str:
@@ -34,9 +40,9 @@ def completion_script(command: click.Command, shell: str) -> str:
     # `source` would first ask the bash of this machine for its version.
     variables = completion.source_vars()
     script = completion.source_template % variables
-    before, after = _CHANGES[shell]
-    assert before in script
-    script = script.replace(before, after)
+    for before, after in _CHANGES[shell].items():
+        assert before in script
+        script = script.replace(before, after)
     if shell != "zsh":
         return script
     # zsh runs the file as a function. Click's last lines complete nothing the second time.

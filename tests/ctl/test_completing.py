@@ -103,6 +103,13 @@ def test_bash_completes_the_value_of_a_setting(
     ] == offers
 
 
+def test_fish_completes_the_value_behind_a_flag(
+    installed: Path, environment: dict[str, str]
+) -> None:
+    offers = in_fish(installed, environment, "mqctl send parcels --also=parcels,orders.")
+    assert offers == ["--also=parcels,orders.dead"]
+
+
 def test_fish_completes_the_value_of_a_setting(
     installed: Path, environment: dict[str, str]
 ) -> None:
@@ -143,6 +150,9 @@ def test_zsh_completes_too(zsh: TmuxScreen) -> None:
     zsh.wait_for("mqctl set parcels visibility=60 paused=")
     zsh.type("f", "Tab")
     zsh.wait_for("visibility=60 paused=false")
+    zsh.type("C-u")
+    zsh.type("mqctl send parcels --also=orders.", "Tab")
+    zsh.wait_for("mqctl send parcels --also=orders.dead")
 
 
 def ask_for_queues(way: dict[str, str], *words: str, command: str = "peek") -> list[str]:
