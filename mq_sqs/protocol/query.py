@@ -170,13 +170,12 @@ def _read_structure(shape: Structure, node: Any, place: str) -> Values:
     found: Values = {}
     left = set(node)
     for member, below in shape.members.items():
-        name = below.name if isinstance(below, ListOf | MapOf) else member
-        if isinstance(below, ListOf) and node.get(member) == "":
-            # botocore writes an empty list by the name of the member.
-            found[member] = []
-            left.discard(member)
-        elif name in node:
-            found[member] = _read(below, node[name], f"{place}.{name}" if place else name)
+        # Some clients write a list by the name of the member: botocore an empty one, ExAws `All`.
+        by_member = isinstance(below, ListOf) and member in node
+        name = below.name if isinstance(below, ListOf | MapOf) and not by_member else member
+        if name in node:
+            value = node[name] or {} if by_member else node[name]
+            found[member] = _read(below, value, f"{place}.{name}" if place else name)
             left.discard(name)
     for name in left:
         raise _unknown(f"{place}.{name}" if place else name)

@@ -27,6 +27,9 @@ def read(operation: str, form: str | bytes, path: str = "/", query: str = "") ->
     [
         ("GetQueueAttributes", "AttributeName=All", "AttributeNames", ["All"]),
         ("GetQueueAttributes", "AttributeNames=", "AttributeNames", []),
+        ("ReceiveMessage", "MessageAttributeNames=All", "MessageAttributeNames", ["All"]),
+        ("GetQueueAttributes", "AttributeNames.2=b&AttributeNames.1=a", "AttributeNames",
+         ["a", "b"]),
         ("SendMessageBatch", "Entries=", "Entries", []),
         ("GetQueueAttributes", "AttributeName.5=b&AttributeName.3=a", "AttributeNames", ["a", "b"]),
         ("SetQueueAttributes", "Attribute.1.Name=a&Attribute.1.Value=b", "Attributes", {"a": "b"}),
@@ -47,7 +50,7 @@ def test_a_form_is_read_as_clients_write_it(
 @pytest.mark.parametrize(
     ("operation", "form", "code"),
     [
-        ("GetQueueAttributes", "AttributeNames=All", "MalformedInput"),
+        ("GetQueueAttributes", "AttributeNames=All&AttributeName.1=All", "MalformedInput"),
         ("GetQueueAttributes", "AttributeNames=&AttributeName.1=All", "MalformedInput"),
         ("SetQueueAttributes", "Attributes=", "MalformedInput"),
         ("GetQueueAttributes", "AttributeName.0=All", "MalformedInput"),
