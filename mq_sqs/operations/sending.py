@@ -110,7 +110,6 @@ def begin_send(
         return None
     rules = _rules_by(queue, settings, trace)
     message = _check_message(values, rules)
-    draft = message.draft()
 
     def tell(published: Published, error: BaseException | None) -> Result:
         if error is not None:
@@ -119,6 +118,7 @@ def begin_send(
 
     if rules.is_fifo:
         return Begun(partial(operations.fifo.submit_send, queue, message.in_order()), tell)
+    draft = message.draft()
     if draft.length + len(draft.trailer) > SMALL_BODY_BYTES:
         return None
     return Begun(partial(operations.store.submit_publish, queue, draft), tell)
