@@ -34,7 +34,7 @@ def fail_and_go_on(scene: Scene, chance: Chance) -> None:
     clients.run(clients.publish("a"))
     first, second, *_ = known_in(scene, "a")
     rounds: list[list[Coroutine[Any, Any, object]]] = [
-        [clients.publish_batch("a", 1)],
+        [clients.publish_batch("a", 2)],
         [clients.create("b")],
         [clients.receive("a")],
         [clients.remove("a", str(first.message_id))],

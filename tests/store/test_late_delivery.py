@@ -65,7 +65,7 @@ async def test_message_that_could_not_be_delivered_is_not_missing(
         files.before["rename"] = fail_to_deliver
         draft = draft_of(b"body", OWN)
         published = await (
-            store.publish_batch(ORDERS, batch_of(draft))
+            store.publish_batch(ORDERS, batch_of(draft, draft_of(b"another")))
             if is_batch
             else store.publish(ORDERS, draft)
         )

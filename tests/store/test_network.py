@@ -294,7 +294,7 @@ async def test_upload_whose_sync_fails_beside_a_batch_is_refused(root: Path) -> 
         await upload.write(BODIES[-1])
         files.full.add(os.fstat(upload._fd).st_ino)
         with suppress(StoreUnavailable):
-            await store.publish_batch(ORDERS, batch_of(draft_of(b"body", MessageId("own"))))
+            await store.publish_batch(ORDERS, batch_of(*[draft_of(b"body", MessageId("own"))] * 2))
 
         with pytest.raises(StoreUnavailable, match="quota"):
             await upload.finish(b"", None)

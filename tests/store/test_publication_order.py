@@ -104,7 +104,8 @@ async def test_an_own_id_stays_known_though_the_clock_is_behind_the_birth_of_its
 
         async def publish_own() -> Published:
             if in_a_batch:
-                return (await store.publish_batch(ORDERS, batch_of(draft_of(b"body", own))))[0]
+                entries = batch_of(draft_of(b"body", own), draft_of(b"another"))
+                return (await store.publish_batch(ORDERS, entries))[0]
             return await publish_as(store, b"body", message_id=own)
 
         assert not (await publish_own()).is_duplicate

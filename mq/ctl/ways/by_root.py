@@ -33,8 +33,7 @@ from mq.store.by_id import Guard
 from mq.store.moving.move import Moving
 from mq.store.moving.move_many import move_by_id, move_ready
 from mq.store.peeking.peek import peek
-from mq.store.publishing.batch import publish_batch
-from mq.store.publishing.copies import publish_one
+from mq.store.publishing.copies import publish_entries, publish_one
 from mq.store.publishing.own_id import check_publish_under
 from mq.store.publishing.publish import Draft, Entry
 from mq.store.queue import queues
@@ -149,7 +148,8 @@ class RootAccess:
     def _publish_entries(
         self, queue: QueueName, entries: Sequence[Entry], also: Sequence[QueueName] = ()
     ) -> list[MessageId]:
-        published = self._runner.run(publish_batch(self._runner.work, queue, entries, also))
+        operation = publish_entries(self._runner.work, queue, entries, tuple(also))
+        published = self._runner.run(operation)
         return [each.message_id for each in published]
 
     def _publish(self, queue: QueueName, draft: Draft, also: Sequence[QueueName]) -> MessageId:

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mq.commit.operation import Operation, Together
+from mq.config import SMALL_BODY_BYTES
 from mq.disk.calls import CHAINS_AT_ONCE
-from mq.errors import StoreUnavailable
+from mq.errors import IdTaken, StoreUnavailable
 from mq.names import QueueName
 from mq.store.publishing.batch import publish_batch
 from mq.store.publishing.own_id import publish_own
@@ -51,12 +52,30 @@ def publish_one(
     """Publish a message to the queue, to those in `also` and to those in their settings, and remove
     `removes`: all of that or nothing. Raises what `publish`, `publish_own` and `publish_batch`
     raise."""
-    if also or removes is not None or work.settings.of(queue).also:
-        entries = [Entry(None, draft)]
-        [published] = yield from publish_batch(work, queue, entries, also, removes)
-        return published
+    entries = [Entry(None, draft)]
+    [published] = yield from publish_entries(work, queue, entries, also, removes)
+    return published
+
+
+def publish_entries(
+    work: Workspace,
+    queue: QueueName,
+    entries: Sequence[Entry],
+    also: Queues = (),
+    removes: Removed = None,
+) -> Operation[list[Published]]:
+    """Do what `publish_batch` does. A message that goes to one queue, and for which none is
+    removed, needs no set; but a long one in memory is written by a worker, as part of one."""
+    line, draft, named = entries[0]
+    is_alone = len(entries) == 1 and named is None and removes is None
+    is_long = draft.body is not None and draft.length > SMALL_BODY_BYTES
+    if not is_alone or is_long or also or work.settings.of(queue).also:
+        return (yield from publish_batch(work, queue, entries, also, removes))
     operation = publish if draft.message_id is None else publish_own
-    return (yield from operation(work, queue, draft))
+    try:
+        return [(yield from operation(work, queue, draft))]
+    except IdTaken as error:
+        raise (error if line is None else IdTaken(f"line {line}: {error}")) from None
 
 
 def _may_share(work: Workspace, drafts: Sequence[Draft]) -> bool:

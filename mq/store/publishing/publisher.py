@@ -15,8 +15,12 @@ from mq.commit.operation import Done, Submitted
 from mq.config import SMALL_BODY_BYTES
 from mq.names import MessageId, QueueName
 from mq.store.joint import Joint, JointOperation, tell_outcome
-from mq.store.publishing.batch import publish_batch
-from mq.store.publishing.copies import most_in_one_set, publish_copies, publish_one
+from mq.store.publishing.copies import (
+    most_in_one_set,
+    publish_copies,
+    publish_entries,
+    publish_one,
+)
 from mq.store.publishing.publish import Draft, Entry, Published
 from mq.store.publishing.publish_each import Outcome, ToPublish, publish_each
 from mq.store.publishing.readers import Queues
@@ -120,7 +124,7 @@ class Publisher:
         self,
         queue: QueueName,
         entries: Sequence[Entry],
-        also: Sequence[QueueName] = (),
+        also: Queues = (),
         removes: Removed = None,
     ) -> list[Published]:
         """Publish all of a batch, in that order, to the queue and to those in `also`, and remove
@@ -128,7 +132,8 @@ class Publisher:
 
         If the caller is cancelled, it is published all the same. Raises what `publish` raises.
         """
-        return await self._committer.run(publish_batch(self._work, queue, entries, also, removes))
+        publishing = publish_entries(self._work, queue, entries, also, removes)
+        return await self._committer.run(publishing)
 
     async def _see_through(self, publishing: Coroutine[Any, Any, T]) -> T:
         """Go on to the end of `publishing`, even if the caller is cancelled meanwhile."""
