@@ -98,7 +98,9 @@ class Mover:
         self._missing: set[str] = set()
         """The queues for which messages have stayed since the last scan, because they are away."""
         files.owners.add(os.fstat(self._source).st_uid)
-        self._watch = self._start_watch()
+        self._watch: Watch | None = None
+        self._lacks_events = False
+        """Whether the system had no events at the last scan, which is logged once."""
 
     def _start_watch(self) -> Watch | None:
         try:
@@ -106,8 +108,11 @@ class Mover:
             watch.add(_SOURCE, str(self._config.source), attributes=True)
             watch.add(_DESTINATION, str(self._config.destination))
         except OSError as error:
-            log.warning("no file system events; scans only", error=str(error))
+            if not self._lacks_events:
+                log.warning("no file system events; scans only", error=str(error))
+            self._lacks_events = True
             return None
+        self._lacks_events = False
         return watch
 
     def close(self) -> None:
@@ -135,6 +140,8 @@ class Mover:
         Raises CommandFailed if a folder was moved away: its messages are not those of the root."""
         require_at(self._source, self._config.source)
         require_at(self._destination, self._config.destination)
+        if self._watch is None:
+            self._watch = self._start_watch()
         started, moving_seconds = time.monotonic(), 0.0
         self._settings.keep(self._list(self._destination))
         self._waiting = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -272,26 +273,28 @@ def test_thousands_of_due_messages_are_moved_in_one_pass(
     assert len(names_in(orders)) == 3000
 
 
-def test_mover_without_events_scans_every_second(
+def test_mover_without_events_scans_every_second_until_there_are_some(
     delay: Path,
     orders: Path,
     files: WatchedFiles,
     make_mover: MakeMover,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def stop(*_: object) -> None:
-        raise SystemExit
-
     def run() -> None:
         with suppress(SystemExit):
-            make_mover().run()
+            mover.run()
 
     monkeypatch.setattr("mq_mover.mover.Watch.__init__", raising(errno.EMFILE))
+    mover = make_mover()
     thread = threading.Thread(target=run)
     thread.start()
     wait_until(lambda: files.calls["open_folder"] > 2)
     _leased(delay, "1", 0.001)
 
     wait_until(lambda: names_in(orders) == ["1"])
-    files.before["open_folder"] = stop
+    monkeypatch.undo()
+    wait_until(lambda: mover._watch is not None)
+    files.before["open_folder"] = lambda *_: sys.exit()
+    mover._next_scan = 0.0
+    (delay / "2").touch()  # It ends the wait for events.
     thread.join()

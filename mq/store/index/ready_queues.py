@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
+from mq.command.logs import Once
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, is_message_id
 from mq.spool.queue.listing import key_of, may_be_in
@@ -44,6 +45,7 @@ class ReadyQueues:
         self._queues: dict[str, ReadyQueue] = {}
         self._last_drain = 0.0
         self._is_drained = False
+        self._report_unwatched = Once(_report_unwatched)
         self.watch = self._start_watch()
 
     def _start_watch(self) -> Watch | None:
@@ -71,7 +73,8 @@ class ReadyQueues:
         ready = self._queues.get(queue)
         if ready is None:
             ready = self._queues[queue] = ReadyQueue(lambda count: self.came(queue, count))
-            self._add_watch(queue, ready)
+        if self.watch is not None and not self.watch.has(queue):
+            self._add_watch(self.watch, queue, ready)
         ready.begin_listing()
         return ready
 
@@ -107,17 +110,17 @@ class ReadyQueues:
         if queue in self._queues and key is not None and may_be_in(self._spool, queue, message_id):
             self._queues[queue].restore(key)
 
-    def _add_watch(self, queue: QueueName, ready: ReadyQueue) -> None:
-        if self.watch is None:
-            return
+    def _add_watch(self, watch: Watch, queue: QueueName, ready: ReadyQueue) -> None:
+        """Watch a queue's folder. If the system's limits do not allow that, the next listing tries
+        again."""
         try:
             opened = self._spool.queues.open(queue)
-            self.watch.add(queue, f"/proc/self/fd/{opened.fd}/.")
+            watch.add(queue, f"/proc/self/fd/{opened.fd}/.")
             ready.watched_inode = os.fstat(opened.fd).st_ino
         except (FileNotFoundError, NotADirectoryError):
             pass  # It was deleted just now, and is listed again when it is made again.
         except OSError as error:
-            log.warning("queue is not watched; listings only", queue=queue, error=str(error))
+            self._report_unwatched(queue, str(error))
 
     def begin_round(self) -> None:
         self._is_drained = False
@@ -189,3 +192,7 @@ class ReadyQueues:
         key = key_of(self._spool, queue, message_id)
         if key is not None:
             ready.add(key)
+
+
+def _report_unwatched(queue: str, why: str) -> None:
+    log.warning("queue is not watched; listings only", queue=queue, error=why)

@@ -77,6 +77,27 @@ async def test_an_old_event_brings_no_message_back_that_is_being_taken(
     work.spool.close()
 
 
+async def test_a_queue_is_watched_once_the_system_allows_that(
+    root: Path, orders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mq.store.maintenance.RELIST_SECONDS", 0.02)
+    with capture_logs() as logs:
+        async with store_on(root) as store:
+            with monkeypatch.context() as full:
+                full.setattr("mq.spool.watch.Watch.add", raising(errno.ENOSPC))
+                for _ in range(2):
+                    assert await drain(store) == []
+                    store._work.ready.begin_listing(ORDERS).end_listing(None)
+            write_message(orders / new_id())
+
+            async def is_watched() -> bool:
+                return store._work.sees_all_events(ORDERS)
+
+            await eventually(is_watched)
+
+    assert [each["event"] for each in logs].count("queue is not watched; listings only") == 1
+
+
 async def test_no_receive_lists_the_folder(root: Path, listings: Counter[str]) -> None:
     async with store_on(root) as store:
         published = [await publish(store, b"body") for _ in range(100)]
