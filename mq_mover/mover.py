@@ -143,6 +143,8 @@ class Mover:
         if self._watch is None:
             self._watch = self._start_watch()
         started, moving_seconds = time.monotonic(), 0.0
+        # The folder of a queue that was deleted or purged takes room while it is open.
+        self._queues.close()
         self._settings.keep(self._list(self._destination))
         self._waiting = []
         self._missing.clear()

@@ -10,12 +10,14 @@ from mq.config import MoverConfig
 from mq.disk.files import Files
 from mq.spool.spool import Spool
 from mq_mover.mover import Mover
+from tests.support.descriptors import count_open
 from tests.support.messages import names_in, seal_of, write_message
 
 
 def test_nothing_is_remembered_of_a_queue_that_is_deleted(root: Path, spool: Spool) -> None:
     """Clients may make one for each of their answers."""
     with closing(Mover(MoverConfig(root / "delay", root / "queues"), Files())) as mover:
+        before = count_open(root / "queues")
         for number in range(3):
             queue = root / "queues" / f"answers-{number}"
             queue.mkdir()
@@ -28,3 +30,4 @@ def test_nothing_is_remembered_of_a_queue_that_is_deleted(root: Path, spool: Spo
 
         mover.scan()
         assert not mover._settings._known
+        assert count_open(root / "queues") == before
