@@ -16,6 +16,10 @@ TOGETHER = ("tests/spark/", "tests/deploy/", "tests/tidy/")
 """Folders whose tests share what takes long to make: a Spark session; images and networks; the
 syntax of all files."""
 
+APART = ("tests/crash/faults/test_every_call.py",)
+"""Files whose tests share nothing and together take minutes. Each of their tests is a share, so
+that no process is left alone with such a file while another has nothing to do."""
+
 FIRST = ("tests/spark/", "tests/deploy/", "tests/packaging/test_packaging.py", "tests/crash/")
 """What takes longest, in this order, so that no process is left alone with it in the end. Unlike
 the others, most of these tests compute all the time."""
@@ -24,6 +28,8 @@ the others, most of these tests compute all the time."""
 def share_of(test: str) -> str:
     """Return the share of a test; those of one share run in one process. `test` is a node id: its
     file, then `::`."""
+    if test.startswith(APART):
+        return test
     return next((folder for folder in TOGETHER if test.startswith(folder)), test.partition("::")[0])
 
 
@@ -38,6 +44,12 @@ class _Shares(LoadScopeScheduling):  # type: ignore[misc]
         if node is not self.nodes[0]:
             self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
         super()._assign_work_unit(node)
+
+    def _reschedule(self, node: WorkerController) -> None:
+        """Give a process its next share late, for another may be idle before it comes to that. It
+        runs a test once it knows the one behind it, so the last of its share waits for a share."""
+        if not self.workqueue or self._pending_of(self.assigned_work[node]) < 2:
+            super()._reschedule(node)
 
 
 @pytest.hookimpl(optionalhook=True)
