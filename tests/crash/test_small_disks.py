@@ -15,7 +15,6 @@ import pytest
 
 from tests.crash.faults.service import RELIEF_SECONDS
 from tests.crash.load import LoadClient, client_of, create_queue, put_load_on
-from tests.support.messages import names_in
 from tests.support.processes import Server, wait_until
 from tests.support.wire import Wire, WireAnswer
 
@@ -53,7 +52,7 @@ def test_no_inodes_refuse_publish_alone_and_service_returns(
 
         (disk / "crowd" / "0").unlink()
         _is_served_again(wire)
-    assert names_in(disk / "root" / "new") == []
+    assert os.listdir(disk / "root" / "new") == []
 
 
 def test_full_xfs_refuses_what_it_cannot_do_and_service_returns(
@@ -78,7 +77,7 @@ def test_full_xfs_refuses_what_it_cannot_do_and_service_returns(
             received |= more
         assert received == published
         assert {wire.remove("orders", i).status for i in received} == {202}
-    assert names_in(disk / "root" / "new") == []
+    assert os.listdir(disk / "root" / "new") == []
 
 
 def test_server_that_is_killed_on_a_full_xfs_starts_again(

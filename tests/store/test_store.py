@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -143,7 +144,7 @@ async def test_publish_to_a_queue_that_another_process_deletes_meanwhile_is_refu
     with pytest.raises(QueueNotFound):
         await publish(store, b"body")
 
-    assert names_in(disk / "new") == []
+    assert os.listdir(disk / "new") == []
 
 
 async def test_message_that_could_not_be_delivered_at_once_is_swept_in(

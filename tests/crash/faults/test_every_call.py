@@ -81,6 +81,7 @@ async def _sweep(
             else:
                 _check(answer, operation, fault, kernel, where)
             await service.serves_again(descriptors)
+        await service.batches_are_swept()
         await service.hand_out_all(service.ledger)
         assert list(root.glob("queues/*/[!.]*")) == [], "messages out of reach"
     async with service_on(root, Files()) as fresh:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,7 +19,6 @@ from mq.store.publishing.publish import Published
 from tests.support.descriptors import open_descriptors
 from tests.support.faults import WatchedFiles
 from tests.support.fifo import LINE, FifoLine, fifo_on
-from tests.support.messages import names_in
 from tests.support.submits import note_operations
 
 Outcome = Published | BaseException
@@ -67,7 +67,7 @@ async def test_they_are_one_operation_and_keep_their_order(
 
         assert [each.requests for each in submitted] == [9]
         assert all(sent(outcomes))
-        assert names_in(root / "new") == []
+        assert os.listdir(root / "new") == []
         assert await line.drain() == bodies
 
 
@@ -131,7 +131,7 @@ async def test_a_call_that_fails_for_one_costs_no_other(root: Path, call: str) -
         [again] = await send(line, "1")
         assert isinstance(again, Published)
         assert not again.is_duplicate
-        assert names_in(root / "new") == []
+        assert os.listdir(root / "new") == []
         assert await line.drain() == ["2", "3", "1"]
 
 
@@ -143,7 +143,7 @@ async def test_a_failed_sync_fails_all_and_leaves_nothing(disk: Path) -> None:
         outcomes = await send(line, "1", "2", "3")
 
         assert {type(each) for each in outcomes} == {StoreUnavailable}
-        assert names_in(disk / "new") == []
+        assert os.listdir(disk / "new") == []
         files.before.clear()
         async with asyncio.timeout(20):
             while not all(sent(again := await send(line, "1", "2", "3"))):
@@ -183,4 +183,4 @@ async def test_a_queue_that_is_deleted_meanwhile_gets_none_of_them(disk: Path) -
         outcomes = await send(line, "1", "2", "3")
 
         assert {type(each) for each in outcomes} == {QueueNotFound}
-        assert names_in(disk / "new") == []
+        assert os.listdir(disk / "new") == []
