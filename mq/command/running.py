@@ -14,7 +14,7 @@ from typing import NoReturn
 import click
 from click.exceptions import NoArgsIsHelpError
 
-from mq.command.stderr import guard_stderr
+from mq.command.stderr import drop_stderr_if_gone, guard_stderr
 from mq.command.stdin import guard_stdin
 from mq.command.stdout import ReaderGone, drop_stdout, guard_stdout, printable
 from mq.errors import CommandFailed, ExitCode
@@ -77,6 +77,7 @@ def run(command: click.Command, meanings: Mapping[ExitCode, str] = EXIT_CODES) -
         with suppress(OSError):
             hint = _help_for(error) or meanings[code]
             click.echo(f"{command.name}: {detail} (exit {code.value}: {hint})", err=True)
+    drop_stderr_if_gone()
     sys.exit(code)
 
 

@@ -34,3 +34,14 @@ def guard_stderr() -> None:
     raw = _Lossy(_STDERR_FD, "wb", closefd=False)
     buffer = io.BufferedWriter(raw)
     sys.stderr = io.TextIOWrapper(buffer, before.encoding, before.errors, line_buffering=True)
+
+
+def drop_stderr_if_gone() -> None:
+    """If the reader of stderr has gone, leave the interpreter nothing to write when it ends: that
+    would fail, and give the process another exit code."""
+    try:
+        sys.stderr.flush()
+    except OSError:
+        null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        os.dup2(null, _STDERR_FD, inheritable=False)
+        os.close(null)

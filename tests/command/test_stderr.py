@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -39,3 +40,17 @@ def test_a_stderr_that_takes_nothing_changes_nothing_else(
 
     assert (done.returncode, out in done.stdout) == (code, True)
     assert b"Traceback" not in done.stdout
+
+
+def test_a_server_whose_log_has_no_reader_any_more_stops_as_asked(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mq", f"--root={tmp_path}/mq", "--port=0", "--admin=off"]
+    server = subprocess.Popen(command, stderr=subprocess.PIPE, env=without_ours())
+    assert server.stderr is not None
+    for line in server.stderr:
+        if b"event=listening" in line:
+            break
+    server.stderr.close()
+
+    server.send_signal(signal.SIGTERM)
+
+    assert server.wait(60) == ExitCode.OK
