@@ -23,7 +23,7 @@ MAX_METRICS_CLIENTS = 16
 METRICS_CLIENT_SECONDS = 30.0
 """How long a client has from its connection until it has read its answer."""
 
-_LOOK_SECONDS = 0.5
+LOOK_SECONDS = 0.5
 
 
 class MetricsServer(ThreadingMixIn, WSGIServer):
@@ -44,7 +44,16 @@ class MetricsServer(ThreadingMixIn, WSGIServer):
 
     def start(self) -> None:
         """Serve in a thread until the process ends."""
-        threading.Thread(target=self.serve_forever, args=(_LOOK_SECONDS,), daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=(LOOK_SECONDS,), daemon=True).start()
+
+    def get_request(self) -> Any:
+        """Accept a client. If the system refuses that, because no descriptor is left for example,
+        pause: the client that waits would wake this thread again at once."""
+        try:
+            return super().get_request()
+        except OSError:
+            time.sleep(LOOK_SECONDS)
+            raise
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if len(self.clients) >= MAX_METRICS_CLIENTS:

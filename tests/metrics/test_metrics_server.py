@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import struct
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -92,3 +95,27 @@ def test_a_client_that_goes_away_is_not_logged(
 
     wait_until(lambda: not server.clients)
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_client_that_the_system_does_not_let_in_costs_no_time(
+    server: MetricsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No descriptor is left for it. It waits in the socket, which wakes the thread at once."""
+    refused, pauses = 0, list[float]()
+    accept = server.socket.accept
+
+    def accept_after_a_pause() -> Any:
+        nonlocal refused
+        if not pauses and refused < 100:
+            refused += 1
+            raise OSError(errno.EMFILE, "Too many open files")
+        return accept()
+
+    monkeypatch.setattr(server, "socket", SimpleNamespace(accept=accept_after_a_pause))
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=pauses.append)
+    monkeypatch.setattr(metrics_server, "time", clock)
+    with socket.create_connection(("127.0.0.1", server.server_port), 10) as client:
+        client.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        assert client.makefile("rb").read().endswith(b"12345")
+
+    assert (refused, pauses) == (1, [metrics_server.LOOK_SECONDS])
