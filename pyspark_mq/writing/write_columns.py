@@ -39,7 +39,9 @@ _WORDS = {BinaryType: "binary", StringType: "string", NumericType: "a number of 
 def check_columns(schema: StructType, queues: tuple[str, ...], overwrite: bool) -> None:
     """Check the columns before anything is written. Raises BadOption."""
     if overwrite:
-        raise BadOption('a queue cannot be overwritten; use mode("append")')
+        raise BadOption(
+            'a queue cannot be overwritten; use mode("append"), or outputMode("append") of a stream'
+        )
     for field in schema.fields:
         allowed = COLUMNS.get(field.name)
         if allowed is None:

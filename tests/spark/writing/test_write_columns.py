@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import StructType
 
 from mq.errors import InvalidRequest
-from pyspark_mq.writing.write_columns import drafts_of
+from pyspark_mq.options.option_values import BadOption
+from pyspark_mq.writing.write_columns import check_columns, drafts_of
 
 
 def rows_of(**columns: list[object]) -> pa.RecordBatch:
@@ -33,3 +35,8 @@ def test_a_row_for_a_fifo_queue_is_refused() -> None:
 
     with pytest.raises(InvalidRequest, match=r"column queue: orders\.fifo is a FIFO queue"):
         list(drafts_of(iter([rows]), ()))
+
+
+def test_a_queue_is_not_overwritten_by_a_batch_or_a_stream_of_complete_results() -> None:
+    with pytest.raises(BadOption, match=r'mode\("append"\), or outputMode\("append"\)'):
+        check_columns(StructType().add("value", "string"), ("orders",), overwrite=True)
