@@ -34,10 +34,11 @@ Result = Mapping[str, Any]
 class Begun(NamedTuple):
     """An operation for a caller that need not wait. `submit` begins it and is called once. `tell`
     takes its result, or what it raised, and returns the result for the client, or raises what the
-    client is told of."""
+    client is told of. One that `receives` messages may return None: the usual way must answer."""
 
     submit: Callable[[Done], None]
-    tell: Callable[[Any, BaseException | None], Result]
+    tell: Callable[[Any, BaseException | None], Any]
+    receives: bool = False
 
     async def end(self) -> Result:
         """Begin it and wait for its end."""
@@ -50,7 +51,8 @@ class Begun(NamedTuple):
                 ended.set_result((result, error))
 
         self.submit(done)
-        return self.tell(*await ended)
+        told: Result = self.tell(*await ended)
+        return told
 
 
 _OWN_REQUESTS = str(uuid.uuid4())[:-12]
@@ -69,8 +71,8 @@ class SqsCall:
     `http://localhost:9324`.
 
     `exits` ends once the answer is made, that with large messages once it is written; or when
-    nobody waits for it. Messages in `received` are released if the client is gone by then. `share`
-    is the memory of their answer.
+    nobody waits for it. Messages in `received`, some of which the quick way may have taken, are
+    released if the client is gone by then. `share` is the memory of their answer.
     """
 
     values: Values
@@ -84,8 +86,13 @@ class SqsCall:
     def number(self, name: str, least: int, most: int) -> int | None:
         """Return a number, or None if it is not given. Raises SQSError if it is not within its
         limits."""
-        value: int | None = self.values.get(name)
-        return None if value is None else check_number(name, value, least, most)
+        return read_number(self.values, name, least, most)
+
+
+def read_number(values: Values, name: str, least: int, most: int) -> int | None:
+    """Return what `SqsCall.number` returns. Raises SQSError."""
+    value: int | None = values.get(name)
+    return None if value is None else check_number(name, value, least, most)
 
 
 def check_number(name: str, value: int, least: int, most: int) -> int:

@@ -21,7 +21,11 @@ from mq.store.store import Store
 from mq.web.answers import Answer, Response
 from mq.web.bodies import BodyLimit, read_large_body, read_small_body
 from mq.web.connections.presence import send_if_half_closed
-from mq.web.connections.quick_connection import raise_handed_over, start_of
+from mq.web.connections.quick_connection import (
+    QuickConnection,
+    raise_handed_over,
+    start_of,
+)
 from mq.web.connections.strangers import end_if_unknown, note_known
 from mq.web.downloads import answer_in_pieces
 from mq.web.durations import OTHER, Durations
@@ -200,7 +204,10 @@ class Gateway:
         queue = handler.queue_of(values)
         if token is not None:
             token.require(handler.scope, queue)
-        call = SqsCall(values, request.http, _base_of(request.http), token, exits)
+        connection = request.http.protocol
+        assert isinstance(connection, QuickConnection)
+        received = connection.take_over(list) or []
+        call = SqsCall(values, request.http, _base_of(request.http), token, exits, received)
         try:
             result = await handler.run(self._operations, call, queue)
             answer = request.dialect.answer(operation, result, request.request_id)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from time import perf_counter
+from typing import Any
 
 from aiohttp.http_parser import RawRequestMessage
 from aiohttp.streams import StreamReader
@@ -30,6 +31,7 @@ from mq_sqs.call_heads import CallHead, CallHeads
 from mq_sqs.calls import Begun, Operations, make_request_id
 from mq_sqs.faults import SQSError
 from mq_sqs.operations.receipts import begin_delete, begin_delete_batch
+from mq_sqs.operations.receiving import begin_receive
 from mq_sqs.operations.sending import TRACE_ID, begin_send
 from mq_sqs.protocol import SqsRequest, Values
 from mq_sqs.protocol.json import TARGET, JsonDialect
@@ -42,6 +44,7 @@ _TARGET, _CODING = istr("X-Amz-Target"), istr("Content-Encoding")
 _BEGINNINGS: Mapping[str, Callable[[Operations, QueueName, Values], Begun | None]] = {
     "DeleteMessage": begin_delete,
     "DeleteMessageBatch": begin_delete_batch,
+    "ReceiveMessage": begin_receive,
 }
 """Functions that begin these operations, each of which needs the scope `write`, as does a send. If
 one returns None, or raises SQSError or MQError, nothing was done, and the request goes the usual
@@ -101,8 +104,9 @@ class QuickCalls:
             return True
         return False
 
-    def drop(self, received: Received) -> None:
-        """Do nothing: no message is received this way."""
+    def drop(self, received: list[Received]) -> None:
+        """Give back messages that were handed over and not taken."""
+        self._operations.store.give_back(received)
 
     def _take(
         self, connection: QuickConnection, head: CallHead, body: bytes, source: Parsed | bytes
@@ -120,12 +124,20 @@ class QuickCalls:
             return False
         connection.is_known = True
 
-        def end(result: object, error: BaseException | None) -> None:
+        def end(result: Any, error: BaseException | None) -> None:
             try:
-                told = begun.tell(result, error)
-                answer = self._dialect.answer(head.operation, told, make_request_id())
+                must_be_there = begun.receives and result and _has_left(connection)
+                told = None if must_be_there else begun.tell(result, error)
+                answer = None
+                if told is not None:
+                    answer = self._dialect.answer(head.operation, told, make_request_id())
+                if answer is None or (begun.receives and answer.length > SMALL_BODY_BYTES):
+                    connection.hand_over(source, result, started)
+                    return
                 connection.end_quick(answer)
             except BaseException as refused:
+                if begun.receives and result:
+                    self.drop(result)
                 connection.hand_over(source, refused, started)
                 return
             seconds = perf_counter() - started
@@ -151,6 +163,12 @@ class QuickCalls:
         if operation == _SEND:
             return begin_send(self._operations, queue, values, head.value_of(TRACE_ID))
         return _BEGINNINGS[operation](self._operations, queue, values)
+
+
+def _has_left(connection: QuickConnection) -> bool:
+    """Return whether the client seems to have left before its answer."""
+    transport = connection.own_transport
+    return transport is None or transport.is_closing() or connection.has_closed(transport)
 
 
 def _verify(signatures: Signatures, head: CallHead, body: bytes) -> KnownToken:

@@ -58,6 +58,7 @@ class Store:
         self.health = StoreHealth(work, committer, workers, self._receives.waiting)
         self.put_back_left = self._receives.put_back_left
         self.stop_waiting = self._receives.waiting.stop
+        self.submit_receive = self._receives.submit
         self.count_spare = self._receives.count_spare
         self.known_settings = work.settings.known
         self.give_back = self._receives.give_back
@@ -159,13 +160,6 @@ class Store:
         put back. The caller closes it. Raises QueueNotFound, StoreUnavailable."""
         taken = await self.receive_many(queue, 1, visibility_seconds, wait_seconds)
         return taken[0] if taken else None
-
-    def submit_receive(
-        self, queue: QueueName, done: Done, limit: int = 1, hidden_ns: int | None = None
-    ) -> None:
-        """Receive at once. `done` gets what `receive_many` returns or raises, as by
-        `submit_publish`; nothing there is held by a share of the memory."""
-        self._receives.submit(queue, hidden_ns, limit, done)
 
     async def receive_many(
         self,

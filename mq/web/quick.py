@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import re
 import zlib
-from collections import Counter
 from time import perf_counter
 
 from aiohttp.http_parser import RawRequestMessage
@@ -23,7 +22,7 @@ from multidict import istr
 
 from mq.config import SMALL_BODY_BYTES
 from mq.errors import MQError
-from mq.names import QueueName, parse_message_id, parse_queue_name
+from mq.names import parse_message_id, parse_queue_name
 from mq.spool.message.trailer import pack_trailer
 from mq.store.publishing.publish import Draft, Published
 from mq.store.receiving.received_message import Received
@@ -83,8 +82,6 @@ class QuickWay:
         self.durations = durations
         self._origins = origins
         self._heads = KnownHeads(lambda headers: origins.admits(BareHead(headers)))
-        self._tries: Counter[QueueName] = Counter()
-        """How many messages are asked for by receives that may wait and are under way here."""
 
     def take(
         self, connection: QuickConnection, message: RawRequestMessage, payload: StreamReader
@@ -168,12 +165,7 @@ class QuickWay:
 
     def _must_wait(self, head: QuickHead) -> bool:
         """Return whether this is a receive that may wait, and no message is known for it."""
-        return head.may_wait and self._store.count_spare(head.queue) <= self._tries[head.queue]
-
-    def end_try(self, head: QuickHead) -> None:
-        self._tries[head.queue] -= head.limit or 1
-        if not self._tries[head.queue]:
-            del self._tries[head.queue]
+        return head.may_wait and self._store.count_spare(head.queue) <= 0
 
     def _admit(self, request: _Request) -> None:
         """Raise MQError for a request that may not be answered."""
@@ -194,10 +186,8 @@ class QuickWay:
                 draft.trailer = head.trailer
             store.submit_publish(head.queue, draft, request.published, head.also)
         elif head.method == "GET":
-            limit = head.limit or 1
-            if head.may_wait:
-                self._tries[head.queue] += limit
-            store.submit_receive(head.queue, request.received, limit, head.visibility_ns)
+            asked = head.limit or 1, head.visibility_ns
+            store.submit_receive(head.queue, request.received, *asked, may_wait=head.may_wait)
         else:
             assert head.message_id is not None
             store.submit_remove(head.queue, head.message_id, head.leases, request.removed)
@@ -240,8 +230,6 @@ class _Request:
             self._hand_over(error)
 
     def received(self, result: object, error: BaseException | None) -> None:
-        if self.head.may_wait:
-            self._way.end_try(self.head)
         transport = self.connection.own_transport
         if isinstance(result, list) and result:
             if transport is None or transport.is_closing():

@@ -3,88 +3,124 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
 
 from mq.config import SMALL_BODY_BYTES
 from mq.errors import StoreUnavailable
 from mq.names import QueueName, is_fifo
+from mq.spool.queue.queue_settings import QueueSettings
+from mq.store.bodies import total_length
 from mq.store.receiving.received_message import Received
 from mq.store.receiving.receives import LongPoll
+from mq.times import in_ns
 from mq.web.connections.presence import unless_client_leaves
-from mq_sqs.calls import Operations, Result, SqsCall
-from mq_sqs.faults import unknown_attribute
-from mq_sqs.fifo.parameters import SEQUENCE_NUMBER, read_attempt_id, sequence_number
-from mq_sqs.messages.digests import md5_in_hex
-from mq_sqs.messages.handles import make_handle
-from mq_sqs.messages.message_attributes import (
-    TRACE_HEADER,
-    Choice,
-    choice_of,
-    is_text,
-    is_usual_text,
-    md5_of,
-)
-from mq_sqs.messages.properties import DEDUPLICATION_ID, GROUP_ID, attributes_of, system_of
+from mq_sqs.calls import Begun, Operations, Result, SqsCall, read_number
+from mq_sqs.fifo.parameters import read_attempt_id
 from mq_sqs.operations.batches import MAX_ENTRIES
-from mq_sqs.queues.addresses import Addressing
-from mq_sqs.queues.queue_attributes import KNOWN, MAX_VISIBILITY_SECONDS, MAX_WAIT_SECONDS
+from mq_sqs.operations.shown import answer_with, read_shown
+from mq_sqs.protocol import Values
+from mq_sqs.queues.queue_attributes import (
+    MAX_VISIBILITY_SECONDS,
+    MAX_WAIT_SECONDS,
+    number_of,
+)
 
 _UNTIL_SHOWN_SECONDS = 30.0
 """How long a message that is to be shown again at once stays hidden, if a crash comes between its
 receive and that."""
 
-_MS_NS = 1_000_000
-
 _Found = tuple[Sequence[Received], Sequence[bytes]]
 """Messages and their bodies."""
 
-_SENT = (TRACE_HEADER, DEDUPLICATION_ID, GROUP_ID)
-"""System attributes that the sender gives. A producer over HTTP may have written others: they are
-left out, and say nothing of when a message was sent."""
 
-_OTHERS = frozenset({"All", *_SENT, SEQUENCE_NUMBER, "DeadLetterQueueSourceArn"})
-"""Attributes that only some messages have, and those that no message has here."""
+class _Ask(NamedTuple):
+    """What a receive asks for: up to `limit` messages, hidden for `seconds`, or as long as the
+    queue says for None: that is `hidden_seconds`. `attempt_id` is None where it means nothing."""
+
+    limit: int
+    wait_seconds: int
+    seconds: int | None
+    hidden_seconds: int
+    attempt_id: str | None
 
 
 async def receive_message(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
-    values = call.values
-    asked = frozenset(values.get("AttributeNames", ()))
-    for name in asked - _OTHERS - _SYSTEM.keys() - KNOWN:
-        raise unknown_attribute(name)
-    # Of these Amazon passes over what it does not know.
-    asked |= frozenset(values.get("MessageSystemAttributeNames", ()))
+    shown = read_shown(call.values)
     received, bodies = await _receive(operations, call, queue)
-    choice = choice_of(values.get("MessageAttributeNames", ()))
-    messages = [
-        _message(each, body, asked, choice, operations.addressing)
-        for each, body in zip(received, bodies, strict=True)
-    ]
-    return {"Messages": messages} if messages else {}
+    return answer_with(received, bodies, shown, operations.addressing)
+
+
+def begin_receive(operations: Operations, queue: QueueName, values: Values) -> Begun | None:
+    """Begin ReceiveMessage. Returns None while the queue's settings must be read first; for an
+    attempt that may have been answered before; for one that hides nothing; and for one that must
+    wait. What it is told is None if the usual way must answer with what was received, or wait.
+    Raises SQSError."""
+    settings = operations.store.known_settings(queue)
+    if settings is None:
+        return None
+    shown, ask = read_shown(values), _read_ask(operations, queue, values, settings)
+    if ask.attempt_id is not None or not ask.hidden_seconds:
+        return None
+    keeper, may_wait = operations.keeper_of(queue), ask.wait_seconds > 0
+    if may_wait and keeper.count_spare(queue) <= 0:
+        return None
+
+    def tell(received: list[Received], error: BaseException | None) -> Result | None:
+        if error is not None:
+            raise error
+        bodies = [each.body for each in received if each.body is not None]
+        is_long = sum([each.file_length for each in received]) > SMALL_BODY_BYTES
+        if is_long or len(bodies) < len(received) or (may_wait and not received):
+            return None
+        return answer_with(received, bodies, shown, operations.addressing)
+
+    submit = partial(
+        keeper.submit_receive,
+        queue,
+        limit=ask.limit,
+        visibility_ns=in_ns(ask.seconds),
+        may_wait=may_wait,
+    )
+    return Begun(submit, tell, receives=True)
+
+
+def _read_ask(
+    operations: Operations, queue: QueueName, values: Values, settings: QueueSettings
+) -> _Ask:
+    """Read what a call asks for. Raises SQSError."""
+    usual = partial(number_of, settings, visibility_seconds=operations.visibility_seconds)
+    attempt_id = read_attempt_id(values)
+    limit = read_number(values, "MaxNumberOfMessages", 1, MAX_ENTRIES) or 1
+    wait = read_number(values, "WaitTimeSeconds", 0, MAX_WAIT_SECONDS)
+    if wait is None:
+        wait = usual("ReceiveMessageWaitTimeSeconds")
+    seconds = read_number(values, "VisibilityTimeout", 0, MAX_VISIBILITY_SECONDS)
+    hidden_seconds = usual("VisibilityTimeout") if seconds is None else seconds
+    if not is_fifo(queue) or not hidden_seconds:
+        attempt_id = None
+    return _Ask(limit, wait, seconds, hidden_seconds, attempt_id)
 
 
 async def _receive(operations: Operations, call: SqsCall, queue: QueueName) -> _Found:
-    attempt_id = read_attempt_id(call.values)
-    limit = call.number("MaxNumberOfMessages", 1, MAX_ENTRIES) or 1
-    wait = call.number("WaitTimeSeconds", 0, MAX_WAIT_SECONDS)
-    if wait is None:
-        wait = await operations.number_of(queue, "ReceiveMessageWaitTimeSeconds")
-    visibility = call.number("VisibilityTimeout", 0, MAX_VISIBILITY_SECONDS)
-    usual = await operations.number_of(queue, "VisibilityTimeout")
-    hidden_seconds = usual if visibility is None else visibility
-    if not is_fifo(queue) or not hidden_seconds:
-        attempt_id = None
+    settings = await operations.settings_of(queue)
+    limit, wait, seconds, hidden_seconds, attempt_id = _read_ask(
+        operations, queue, call.values, settings
+    )
+    if call.received:
+        call.share = call.exits.enter_context(operations.store.answer_memory.share())
+        call.share.hold_bodies(total_length(call.received))
+        return call.received, await _read_bodies(operations, call.received)
     if attempt_id is not None:
         known = await _receive_again(operations, call, queue, attempt_id, hidden_seconds)
         if known is not None:
             return known
-    seconds = visibility if hidden_seconds else _UNTIL_SHOWN_SECONDS
     poll = LongPoll(wait)
     if attempt_id is not None:
         call.exits.enter_context(operations.fifo.attempts.waiting(queue, attempt_id, poll))
-    call.received.extend(await _take(operations, call, queue, limit, seconds=seconds, poll=poll))
+    hidden = seconds if hidden_seconds else _UNTIL_SHOWN_SECONDS
+    call.received.extend(await _take(operations, call, queue, limit, seconds=hidden, poll=poll))
     if not hidden_seconds:
         await _show_again(operations, queue, call.received)
     bodies = await _read_bodies(operations, call.received)
@@ -151,71 +187,3 @@ async def _read_bodies(operations: Operations, received: Sequence[Received]) -> 
     if all(each.body is not None for each in received):
         return [each.body or b"" for each in received]
     return await operations.store.read_bodies(received, list)
-
-
-def _message(
-    received: Received,
-    body: bytes,
-    asked: frozenset[str],
-    choice: Choice,
-    addressing: Addressing,
-) -> dict[str, Any]:
-    text = _text_of(body)
-    found: dict[str, Any] = {
-        "MessageId": str(received.message_id),
-        "ReceiptHandle": make_handle(received.queue, received.message_id, received.lease),
-        "MD5OfBody": md5_in_hex(text.encode()),
-        "Body": text,
-    }
-    # What is not asked for is not read: that takes as long as the rest of an answer.
-    if choice.names:
-        chosen = choice.of(attributes_of(received.properties))
-        if chosen:
-            found["MessageAttributes"] = chosen
-            found["MD5OfMessageAttributes"] = md5_of(chosen)
-    if asked:
-        values = _system_attributes(received, addressing)
-        shown = {name: value for name, value in values.items() if "All" in asked or name in asked}
-        if shown:
-            found["Attributes"] = shown
-    return found
-
-
-def _system_attributes(received: Received, addressing: Addressing) -> dict[str, str]:
-    values = {name: tell(received) for name, tell in _SYSTEM.items()}
-    values["SenderId"] = addressing.account
-    sent = system_of(received.properties)
-    values |= {name: sent[name] for name in _SENT if name in sent}
-    if received.burial is not None:
-        values["DeadLetterQueueSourceArn"] = addressing.arn_of(received.burial.queue)
-        if DEDUPLICATION_ID in values:
-            # Those of the queue that it died in say nothing here.
-            values[DEDUPLICATION_ID] = str(received.message_id)
-    if is_fifo(received.queue):
-        values[SEQUENCE_NUMBER] = sequence_number(received.message_id)
-    return values
-
-
-def _text_of(body: bytes) -> str:
-    """Return the body as text. A body that SQS could not have taken, for example one that came over
-    HTTP, is in Base64."""
-    if is_usual_text(body):
-        return body.decode()
-    try:
-        text = body.decode()
-    except UnicodeDecodeError:
-        text = "\0"
-    return text if is_text(text) else base64.b64encode(body).decode()
-
-
-def _first_receive(received: Received) -> str:
-    """Return when the message was first received, or now if the seal does not say it."""
-    return str((received.first_received_ns or time.time_ns()) // _MS_NS)
-
-
-_SYSTEM: Mapping[str, Callable[[Received], str]] = {
-    "SenderId": lambda received: "",
-    "SentTimestamp": lambda received: str(received.published_ns // _MS_NS),
-    "ApproximateReceiveCount": lambda received: str(received.receive_count or 1),
-    "ApproximateFirstReceiveTimestamp": _first_receive,
-}

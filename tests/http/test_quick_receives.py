@@ -92,7 +92,7 @@ async def test_those_that_wait_are_served_in_the_order_in_which_they_came(root: 
         answers = [await parse_answer(reader, "GET") for reader, _ in connections]
         assert [each.body for each in answers] == [b"%d" % number for number in range(6)]
         assert site.way.taken.count("GET") == 3
-        assert not site.way._quick._tries
+        assert not site.store._receives._tries
         for _, writer in connections:
             await close(writer)
 
@@ -221,6 +221,6 @@ async def test_those_who_ask_for_several_leave_what_others_wait_for(root: Path) 
         received = [[body_in(each) for each in lines_of(answer)] for answer in answers]
         assert received == [[b"0", b"1", b"2"], [b"3"], [b"4"]]
         assert site.way.taken.count("get") == 2
-        assert not site.way._quick._tries
+        assert not site.store._receives._tries
         for _, writer in connections:
             await close(writer)

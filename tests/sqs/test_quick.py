@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -10,14 +9,8 @@ import pytest
 
 from tests.support.gateways import UUID, ask_json, client_of, make_url, name_of
 from tests.support.processes import Server
+from tests.support.raw_calls import CLOSE, ask, request_of
 from tests.support.wire import Wire
-
-
-def request_of(values: dict[str, Any], *more: bytes, operation: bytes = b"SendMessage") -> bytes:
-    body = json.dumps(values).encode()
-    head = [b"POST / HTTP/1.1", b"Host: localhost", b"X-Amz-Target: AmazonSQS." + operation,
-            b"Content-Length: %d" % len(body), *more, b"", body]  # fmt: skip
-    return b"\r\n".join(head[:-1]) + b"\r\n" + body
 
 
 def test_requests_that_come_together_are_answered_in_their_order(gateway: Server, sqs: Any) -> None:
@@ -88,24 +81,12 @@ def test_what_the_store_refuses_is_answered_by_the_usual_way(
     assert "Traceback" not in server.log()
 
 
-CLOSE = b"Connection: close"
-"""A request that closes the connection is never answered the quick way."""
-
-
 def receive(sqs: Any, url: str, number: int, **values: Any) -> list[str]:
     found: list[str] = []
     while len(found) < number:
         more = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, **values)["Messages"]
         found += [each["ReceiptHandle"] for each in more]
     return found
-
-
-def ask(gateway: Server, operation: bytes, values: dict[str, Any], *more: bytes) -> Any:
-    wire = Wire(gateway.port)
-    wire.send(request_of(values, *more, operation=operation))
-    answer = wire.answer("POST")
-    wire.close()
-    return answer.status, answer.json()
 
 
 @pytest.mark.parametrize("more", [(), (CLOSE,)], ids=["quick", "usual"])

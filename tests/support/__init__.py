@@ -15,7 +15,7 @@ processes               `processes`, `preloaded`, `process_trees`, `refusals`,
 the system              `mounts`, `users`, `certificates`, `token_files`, `packages`
 metrics and the page    `scraping`, `browser`
 documents and source    `console`, `sessions`, `examples`, `flags`, `sources`
-SQS                     `gateways`, `signers`, `fifo`, `fifo_history`
+SQS                     `gateways`, `signers`, `fifo`, `fifo_history`, `raw_calls`
 Celery                  `consuming`, `celery_tasks`, `sqs_tasks`
 VSQS                    `vsqs`
 Spark                   `jvm`, `spark_files`, `applications`, `spark_cluster`, `worker_forks`,

@@ -6,6 +6,7 @@ import zlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from mq.store.opening import open_store
 from mq.store.publishing.publish import Draft, Published
 from mq.store.receiving.received_message import Received
 from mq.store.store import Store
+from mq.times import in_ns
 from mq_sqs.fifo.publishing import OrderedDraft
 from mq_sqs.fifo.service import FifoService
 from mq_sqs.messages.packing import kept_texts, trailer_of
@@ -55,7 +57,16 @@ class FifoLine:
     async def receive(
         self, limit: int = 1, seconds: float = LONG_SECONDS, wait: float = 0.0
     ) -> list[Received]:
-        return await self.service.receive_many(self.queue, limit, seconds, wait, None)
+        if wait or not self.service.has_read(self.queue):
+            return await self.service.receive_many(self.queue, limit, seconds, wait, None)
+        submit = partial(
+            self.service.submit_receive,
+            limit=limit,
+            visibility_ns=in_ns(seconds),
+            may_wait=False,
+        )
+        taken: list[Received] = await answered(submit, self.queue)
+        return taken
 
     async def bodies(self, limit: int = 10) -> list[str]:
         """Receive, and return the bodies."""

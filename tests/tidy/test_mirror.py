@@ -94,6 +94,7 @@ ELSEWHERE = {
     "sqs/fifo/test_in_flight.py": "mq/store/background",
     "sqs/fifo/test_loading.py": "mq_sqs/fifo/fifo_queue",
     "sqs/fifo/test_sending.py": "mq_sqs/fifo/parameters",
+    "sqs/operations/test_receiving.py": "mq_sqs/operations/shown",
     "sqs/test_faults.py": "mq_sqs/operations/refusing",
     "sqs/signing/test_signatures.py": "mq_sqs/signing/signature_fields",
     "store/index/test_ready_queues.py": "mq/store/indexing",

@@ -4,12 +4,14 @@ the answer any more."""
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import structlog
 
 from mq.commit.committer import Committer
-from mq.commit.operation import Done, Operation
+from mq.commit.operation import Done, Operation, Submitted
 from mq.errors import StoreUnavailable
 from mq.names import QueueName
 from mq.spool.message.held import Lost
@@ -56,9 +58,12 @@ class Receives:
     def __init__(self, work: Workspace, committer: Committer, memory: AnswerMemory) -> None:
         self._work = work
         self._committer = committer
+        self._memory = memory
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closing = False
+        self._tries: Counter[QueueName] = Counter()
+        """How many messages are asked for at once by those that may also wait."""
         self._left: list[Received] = []
         self._watching = Watching(work, committer)
         self.waiting = self._watching.waiting
@@ -95,14 +100,58 @@ class Receives:
             self._watching.wake_for_what_is_left(queue, 1)
         return []
 
-    def submit(self, queue: QueueName, visibility_ns: int | None, limit: int, done: Done) -> None:
-        """Take the oldest messages, up to `limit`. `done` gets what `receive` returns or raises."""
-        self._joint.submit(queue, visibility_ns, limit, done)
+    def submit(
+        self,
+        queue: QueueName,
+        done: Done,
+        limit: int = 1,
+        visibility_ns: int | None = None,
+        *,
+        may_wait: bool = False,
+        by: Receive | None = None,
+    ) -> None:
+        """Take up to `limit` messages at once: those that `by` chooses, or else the oldest. `done`
+        gets what `receive` returns or raises, on the event loop, never at once; no share holds the
+        memory of the bodies any more. Those that `may_wait` count in `count_spare` until then."""
+        if may_wait:
+            done = self._counted(queue, limit, done)
+        if by is None:
+            self._joint.submit(queue, visibility_ns, limit, done)
+        else:
+            self._submit_by(queue, Ask(visibility_ns, limit), done, by)
 
-    def count_spare(self, queue: QueueName) -> int:
-        """Return how many messages of a queue are known that nobody waits for."""
-        ready = self._work.ready.get(queue)
-        return 0 if ready is None else len(ready) - self.waiting.count(queue)
+    def _submit_by(self, queue: QueueName, ask: Ask, done: Done, by: Receive) -> None:
+        share = self._memory.share()
+
+        def end(taken: ReceivedOrBusy | None, error: BaseException | None) -> None:
+            share.end()
+            received = taken if isinstance(taken, list) else []
+            if not received and error is None:
+                self._watching.wake_for_what_is_left(queue, 1)
+            done(received, error)
+
+        asked = ask._replace(leave=self.waiting.count(queue), share=share)
+        self._committer.submit(Submitted(by(self._work, queue, asked), end))
+
+    def _counted(self, queue: QueueName, limit: int, done: Done) -> Done:
+        """Count what is asked for until `done` is called."""
+        self._tries[queue] += limit
+
+        def end(taken: Any, error: BaseException | None) -> None:
+            self._tries[queue] -= limit
+            if not self._tries[queue]:
+                del self._tries[queue]
+            done(taken, error)
+
+        return end
+
+    def count_spare(self, queue: QueueName, known: int | None = None) -> int:
+        """Return how many of the `known` messages of a queue, as a rule those in the index, neither
+        those who wait for one will get nor those that may wait and are just tried."""
+        if known is None:
+            ready = self._work.ready.get(queue)
+            known = 0 if ready is None else len(ready)
+        return known - self.waiting.count(queue) - self._tries[queue]
 
     async def _receive_in_line(
         self, queues: Sequence[QueueName], ask: Ask, poll: LongPoll, by: Receive
