@@ -167,8 +167,8 @@ class _Judgement:
                 yield kind, f"given out at {event.ended}"
             if self._is_resurrected(story, event):
                 yield "resurrected", f"given out at {event.ended}"
-            if publish is not None and self._is_early(publish, event):
-                yield "early", f"{publish.seconds} s after {publish.asked}, given at {event.ended}"
+            if publish is not None and self._is_early(first := story.publishes[0][0], event):
+                yield "early", f"{first.seconds} s after {first.asked}, given at {event.ended}"
             if publish is not None and self._is_too_old(publish, event):
                 yield "too old", f"published by {publish.ended}, given at {event.ended}"
         for event, _ in story.guarded:

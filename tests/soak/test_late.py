@@ -12,6 +12,7 @@ from tests.soak.good import (
     LETTERS,
     ORDERS,
     History,
+    good,
     guarded,
     judged,
     kinds,
@@ -137,3 +138,12 @@ def test_two_faults_at_once_count_once() -> None:
     history[2:] = [nothing(30.0), received(1, 35.0, "b")]
 
     assert kinds([*history, fault(4.0, 9.0), fault(4.0, 9.0)], WHOLE) == {"late"}
+
+
+def test_a_delay_counts_from_the_first_time_that_a_message_was_sent() -> None:
+    history, left = good()
+    [again] = [each for each in history if each.kind == "publish" and each.seconds]
+    history.append(replace(again, status=None))
+    again.asked = again.ended = ns(1.2)
+
+    assert kinds(history, left) == set()

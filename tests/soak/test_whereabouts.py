@@ -89,6 +89,10 @@ IN_PLACE: dict[str, History] = {
     "dead and received again": [
         *received_at(1.0, 2.0, 3.0), given_from(DEAD, 4.0), given_from(DEAD, 5.0)
     ],
+    "dead while it was received for the last time by an answer that came later": [
+        *received_at(1.0, 2.0), replace(given_from(DEAD, 3.0), ended=ns(5.0)), *received_at(3.1),
+        given_from(DEAD, 6.0),
+    ],
     "brought back": [
         *received_at(1.0, 2.0, 3.0), given_from(DEAD, 4.0), redriven(5.0), given_from(DYING, 6.0)
     ],

@@ -85,14 +85,14 @@ def _may_have_died(
         alive.pop()
     if alive:
         since = alive[-1].asked
-    received = len(before) - len(alive)
-    if alive and not received:
-        return True
+        if all(each.asked <= alive[-1].ended for each in before):
+            return True  # Receives of the same time may have come first.
     if any(
         each.kind == "move" and (each.succeeded or each.is_uncertain)
         and since < each.ended and each.asked < event.ended
         for each, _ in story.guarded
     ):  # fmt: skip
         return True
-    perhaps = sum(since < each.ended and each.asked < event.ended for each in unsure)
-    return received + perhaps >= least
+    given = (each for each, _ in story.given if each.queue != event.queue)
+    perhaps = sum(since < each.ended and each.asked < event.ended for each in (*given, *unsure))
+    return perhaps >= least
