@@ -32,7 +32,9 @@ async def answered(submit: Callable[..., None], *asked: Any) -> Any:
             future.set_exception(error)
 
     submit(*asked, done)
-    return await future
+    result = await future
+    assert not isinstance(result, BaseException), "what is wrong was told as a result"
+    return result
 
 
 Outcome = Published | BaseException
