@@ -38,6 +38,7 @@ from mq.web.connections.whole_requests import is_plain, whole_body
 from mq.web.durations import Durations
 from mq.web.endpoints.publishing import ALSO, answer_published
 from mq.web.endpoints.receiving import answer_at_once, read_receiving
+from mq.web.endpoints.removing import answer_removed, read_ids
 from mq.web.origin_policy import OriginPolicy
 from mq.web.parameters import (
     BareHead,
@@ -50,7 +51,7 @@ from mq.web.properties import read_properties
 from mq.web.routes import MESSAGE_PATH, MESSAGES_PATH
 from mq.web.tokens import Scope, Tokens
 
-_PATH = re.compile(r"/([^/?%]+)/messages(?:/([^/?%,]+)|\?([^?%+]+))?")
+_PATH = re.compile(r"/([^/?%]+)/messages(?:/([^/?%]+)|\?([^?%+]+))?")
 _IF_MATCH = istr("If-Match")
 _ALSO = frozenset({ALSO})
 _RECEIVING = frozenset({"wait", "visibility", "max"})
@@ -159,8 +160,10 @@ class QuickWay:
             head = head._replace(visibility_ns=in_ns(visibility))
             return None if _IF_MATCH in headers else head
         if method == "DELETE" and message_id is not None:
-            checked, leases = parse_message_id(message_id), read_leases(BareHead(headers))
-            return QuickHead(method, queue, headers, message_id=checked, leases=leases)
+            several = read_ids(message_id) if "," in message_id else ()
+            one = None if several else parse_message_id(message_id)
+            leases = read_leases(BareHead(headers))
+            return QuickHead(method, queue, headers, message_id=one, leases=leases, several=several)
         return None
 
     def _must_wait(self, head: QuickHead) -> bool:
@@ -188,8 +191,9 @@ class QuickWay:
         elif head.method == "GET":
             asked = head.limit or 1, head.visibility_ns
             store.submit_receive(head.queue, request.received, *asked, may_wait=head.may_wait)
+        elif head.message_id is None:
+            store.submit_remove_many(head.queue, head.several, head.leases, request.removed_many)
         else:
-            assert head.message_id is not None
             store.submit_remove(head.queue, head.message_id, head.leases, request.removed)
 
 
@@ -226,6 +230,12 @@ class _Request:
     def removed(self, result: object, error: BaseException | None) -> None:
         if result is None and error is None:
             self._answer(Answer(202), MESSAGE_PATH)
+        else:
+            self._hand_over(error)
+
+    def removed_many(self, result: object, error: BaseException | None) -> None:
+        if isinstance(result, list):
+            self._answer(answer_removed(self.head.several, result), MESSAGE_PATH)
         else:
             self._hand_over(error)
 

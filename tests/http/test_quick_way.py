@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mq.names import QueueName
+from tests.support.batches import outcomes_in
 from tests.support.faults import SYNCS, WatchedFiles
 from tests.support.sites import BOTH, close, parse_answer, site_on
 from tests.support.stores import eventually
@@ -65,6 +66,34 @@ async def test_a_publish_to_several_queues_goes_the_quick_way(root: Path, query:
             assert {each.body for each in received} == {b"two coffees"}
             assert {each.headers["x-meta-a"] for each in received} == {"1"}
         assert site.way.taken == ["put", *["POST"] * 3, *["GET"] * 6]
+
+
+@pytest.mark.parametrize("comma", [",", "%2C"], ids=["quick", "usual"])
+async def test_several_removals_in_one_request_are_answered_alike(root: Path, comma: str) -> None:
+    async with site_on(root) as site:
+        for _ in range(4):
+            await site.ask("POST", "/orders/messages", b"body")
+        received = [await site.ask("GET", "/orders/messages") for _ in range(4)]
+        ids = [each.headers["x-message-id"] for each in received]
+        leases = [each.headers["etag"] for each in received]
+
+        async def remove(ids: list[str], leases: list[str]) -> WireAnswer:
+            target = f"/orders/messages/{comma.join(ids)}"
+            return await site.ask("DELETE", target, if_match=", ".join(leases))
+
+        answers = [
+            await remove(ids[:2], leases[:2]),
+            await remove(["never", *ids], leases[:3]),
+            await remove([ids[3], "a:b"], leases),
+            await remove(ids, leases),
+        ]
+
+        assert [(each.status, each.body != b"") for each in answers[::3]] == [(202, False)] * 2
+        statuses = [each["status"] for each in outcomes_in(answers[1])]
+        assert statuses == [404, 202, 202, 202, 412]
+        assert answers[2].status == 400
+        method = "DELETE" if comma == "," else "delete"
+        assert site.way.taken[8:] == [method, method, "delete", method]
 
 
 @pytest.mark.parametrize(

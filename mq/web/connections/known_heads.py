@@ -8,7 +8,7 @@ so that it is read once and not each time. Only the parser decides what a head m
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from aiohttp.http_parser import RawRequestMessage
@@ -57,8 +57,9 @@ class HeadMemory(Generic[H]):
 class QuickHead(NamedTuple):
     """What a head asks for that the quick way can answer: a publish of `body_bytes`, whose packed
     properties are `trailer`, to the queue and to those in `also`; a receive of one message, or of
-    lines for up to `limit`, which are hidden for `visibility_ns` and may be waited for; a removal.
-    `is_ours` says that `OriginPolicy` admits such a head on any connection."""
+    lines for up to `limit`, which are hidden for `visibility_ns` and may be waited for; a removal
+    of one message, or of `several`. `is_ours` says that `OriginPolicy` admits such a head on any
+    connection."""
 
     method: str
     queue: QueueName
@@ -73,6 +74,7 @@ class QuickHead(NamedTuple):
     limit: int | None = None
     visibility_ns: int | None = None
     may_wait: bool = False
+    several: Sequence[MessageId] = ()
 
 
 class KnownHeads:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from aiohttp import web
 
 from mq.config import MAX_REMOVALS
-from mq.errors import InvalidRequest
+from mq.errors import InvalidRequest, MQError
 from mq.names import MessageId, parse_message_id, parse_message_ids
 from mq.store.store import Store
 from mq.web.answers import Answer
@@ -18,14 +20,17 @@ async def remove(store: Store, request: web.BaseRequest, target: Target) -> Answ
     if "," not in target.message_id:
         await store.remove(target.queue, parse_message_id(target.message_id), leases)
         return Answer(202)
-    ids = _read_ids(target.message_id)
-    outcomes = await store.remove_many(target.queue, ids, leases)
-    if not any(outcomes):
-        return Answer(202)
-    return answer_outcomes(ids, outcomes, 202)
+    ids = read_ids(target.message_id)
+    return answer_removed(ids, await store.remove_many(target.queue, ids, leases))
 
 
-def _read_ids(text: str) -> list[MessageId]:
+def answer_removed(ids: Sequence[MessageId], outcomes: Sequence[MQError | None]) -> Answer:
+    """Answer with what became of several messages."""
+    return answer_outcomes(ids, outcomes, 202) if any(outcomes) else Answer(202)
+
+
+def read_ids(text: str) -> list[MessageId]:
+    """Return the ids of several messages. Raises InvalidName, InvalidRequest."""
     count = text.count(",") + 1
     if count > MAX_REMOVALS:
         raise InvalidRequest(f"{count} ids; one request removes at most {MAX_REMOVALS}")
