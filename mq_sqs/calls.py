@@ -20,6 +20,7 @@ from mq.store.answer_memory import Share
 from mq.store.receiving.received_message import Received
 from mq.store.shared_state import Workspace
 from mq.store.store import Store
+from mq.web.standing_in_line import Wait
 from mq.web.tokens import KnownToken
 from mq_sqs.faults import INVALID_PARAMETER_VALUE, SQSError
 from mq_sqs.fifo.service import FifoService
@@ -34,11 +35,13 @@ Result = Mapping[str, Any]
 class Begun(NamedTuple):
     """An operation for a caller that need not wait. `submit` begins it and is called once. `tell`
     takes its result, or what it raised, and returns the result for the client, or raises what the
-    client is told of. One that `receives` messages may return None: the usual way must answer."""
+    client is told of. One that `receives` messages may return None: the usual way must answer. With
+    `waits` it is not begun by `submit`: its caller stands in line for messages."""
 
     submit: Callable[[Done], None]
     tell: Callable[[Any, BaseException | None], Any]
     receives: bool = False
+    waits: Wait | None = None
 
     async def end(self) -> Result:
         """Begin it and wait for its end."""

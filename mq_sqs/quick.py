@@ -26,6 +26,7 @@ from mq.web.connections.whole_requests import is_plain, whole_body
 from mq.web.durations import Durations
 from mq.web.origin_policy import OriginPolicy
 from mq.web.parameters import BareHead
+from mq.web.standing_in_line import stand_in_line
 from mq.web.tokens import KnownToken, Scope
 from mq_sqs.call_heads import CallHead, CallHeads
 from mq_sqs.calls import Begun, Operations, make_request_id
@@ -120,7 +121,7 @@ class QuickCalls:
             begun = self._begin(head, body)
         except (MQError, SQSError):
             return False
-        if begun is None:
+        if begun is None or (begun.waits is not None and _has_left(connection)):
             return False
         connection.is_known = True
 
@@ -144,7 +145,10 @@ class QuickCalls:
             self._durations.add(head.operation, self._dialect.name, answer.status, seconds)
 
         connection.begin_quick()
-        begun.submit(end)
+        if begun.waits is None:
+            begun.submit(end)
+        else:
+            stand_in_line(connection, self._operations.store, begun.waits, end)
         return True
 
     def _begin(self, head: CallHead, body: bytes) -> Begun | None:

@@ -33,10 +33,11 @@ from mq.store.publishing.publish import MAX_BATCHES_AT_ONCE, Draft, Entry, Publi
 from mq.store.publishing.publisher import Publisher
 from mq.store.publishing.readers import Queues
 from mq.store.queue import purge, queues, settings
+from mq.store.receiving.long_receive import LongPoll
 from mq.store.receiving.oldest import Ask
 from mq.store.receiving.receive import Receive, receive_some
 from mq.store.receiving.received_message import Received
-from mq.store.receiving.receives import LongPoll, Receives
+from mq.store.receiving.receives import Receives
 from mq.store.removing.joint_removals import JointRemovals
 from mq.store.removing.remove_many import removal, remove_many
 from mq.store.removing.remove_under_lease import Removed
@@ -59,6 +60,7 @@ class Store:
         self.put_back_left = self._receives.put_back_left
         self.stop_waiting = self._receives.waiting.stop
         self.submit_receive = self._receives.submit
+        self.wait_for = self._receives.wait
         self.count_spare = self._receives.count_spare
         self.known_settings = work.settings.known
         self.give_back = self._receives.give_back

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from mq.config import MIB
 from mq.names import MessageId, QueueName
+from mq.store.receiving.long_receive import LongPoll
 from mq.store.receiving.received_message import Received
-from mq.store.receiving.receives import LongPoll
 
 ATTEMPT_SECONDS = 300.0
 MAX_ATTEMPTS = 10_000

@@ -18,10 +18,10 @@ from mq.names import MessageId, QueueName
 from mq.store.answer_memory import Share
 from mq.store.moving.redrive import Redriven
 from mq.store.publishing.publish import Published
+from mq.store.receiving.long_receive import LongPoll
 from mq.store.receiving.oldest import Ask
 from mq.store.receiving.receive import ReceivedOrBusy
 from mq.store.receiving.received_message import Received
-from mq.store.receiving.receives import LongPoll
 from mq.store.shared_state import Workspace
 from mq.store.store import Store
 from mq_sqs.fifo.attempts import Attempts, ReceiveAttempt
@@ -139,7 +139,7 @@ class FifoService:
     ) -> list[Received]:
         await self.require(queue)
         return await self._store.receive_many(
-            queue, limit, visibility_seconds, wait, share, by=self._in_order
+            queue, limit, visibility_seconds, wait, share, by=self.in_order
         )
 
     def submit_receive(
@@ -154,14 +154,15 @@ class FifoService:
         """Receive as `receive_many` does, for a caller that does not wait: see
         `Store.submit_receive`."""
         asked = limit, visibility_ns
-        self._store.submit_receive(queue, done, *asked, may_wait=may_wait, by=self._in_order)
+        self._store.submit_receive(queue, done, *asked, may_wait=may_wait, by=self.in_order)
 
     def count_spare(self, queue: QueueName) -> int:
         """Return how many messages may be received that nobody else waits for."""
         state = self._queues.get(queue)
         return 0 if state is None else self._store.count_spare(queue, state.groups.available)
 
-    def _in_order(self, work: Workspace, queue: QueueName, ask: Ask) -> Operation[ReceivedOrBusy]:
+    def in_order(self, work: Workspace, queue: QueueName, ask: Ask) -> Operation[ReceivedOrBusy]:
+        """Take messages of a queue that was read from its files, as `receive_in_order` does."""
         return receive_in_order(work, self._queues, queue, ask)
 
     def submit_remove(

@@ -12,10 +12,12 @@ from mq.errors import StoreUnavailable
 from mq.names import QueueName, is_fifo
 from mq.spool.queue.queue_settings import QueueSettings
 from mq.store.bodies import total_length
+from mq.store.receiving.long_receive import LongPoll
+from mq.store.receiving.receive import receive_some
 from mq.store.receiving.received_message import Received
-from mq.store.receiving.receives import LongPoll
 from mq.times import in_ns
 from mq.web.connections.presence import unless_client_leaves
+from mq.web.standing_in_line import Wait
 from mq_sqs.calls import Begun, Operations, Result, SqsCall, read_number
 from mq_sqs.fifo.parameters import read_attempt_id
 from mq_sqs.operations.batches import MAX_ENTRIES
@@ -54,9 +56,8 @@ async def receive_message(operations: Operations, call: SqsCall, queue: QueueNam
 
 def begin_receive(operations: Operations, queue: QueueName, values: Values) -> Begun | None:
     """Begin ReceiveMessage. Returns None while the queue's settings must be read first; for an
-    attempt that may have been answered before; for one that hides nothing; and for one that must
-    wait. What it is told is None if the usual way must answer with what was received, or wait.
-    Raises SQSError."""
+    attempt that may have been answered before; and for one that hides nothing. What it is told is
+    None if the usual way must answer with what was received, or wait. Raises SQSError."""
     settings = operations.store.known_settings(queue)
     if settings is None:
         return None
@@ -64,15 +65,17 @@ def begin_receive(operations: Operations, queue: QueueName, values: Values) -> B
     if ask.attempt_id is not None or not ask.hidden_seconds:
         return None
     keeper, may_wait = operations.keeper_of(queue), ask.wait_seconds > 0
+    waits = None
     if may_wait and keeper.count_spare(queue) <= 0:
-        return None
+        by = operations.fifo.in_order if is_fifo(queue) else receive_some
+        waits = Wait(queue, ask.limit, in_ns(ask.seconds), ask.wait_seconds, by)
 
     def tell(received: list[Received], error: BaseException | None) -> Result | None:
         if error is not None:
             raise error
         bodies = [each.body for each in received if each.body is not None]
         is_long = sum([each.file_length for each in received]) > SMALL_BODY_BYTES
-        if is_long or len(bodies) < len(received) or (may_wait and not received):
+        if is_long or len(bodies) < len(received) or (may_wait and not (received or waits)):
             return None
         return answer_with(received, bodies, shown, operations.addressing)
 
@@ -83,7 +86,7 @@ def begin_receive(operations: Operations, queue: QueueName, values: Values) -> B
         visibility_ns=in_ns(ask.seconds),
         may_wait=may_wait,
     )
-    return Begun(submit, tell, receives=True)
+    return Begun(submit, tell, receives=True, waits=waits)
 
 
 def _read_ask(

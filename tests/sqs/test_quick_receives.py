@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from mq.names import QueueName
+from mq.web.standing_in_line import Wait
 from mq_sqs.calls import Operations
 from mq_sqs.faults import SQSError
 from mq_sqs.operations.receiving import begin_receive
@@ -147,21 +148,28 @@ def test_what_is_wrong_is_said_alike(gateway: Server, sqs: Any, values: dict[str
 # Which way it is
 
 
-async def test_it_begins_if_a_message_is_there_or_need_not_be(root: Path) -> None:
+async def test_it_waits_in_line_unless_a_message_is_there_or_need_not_be(root: Path) -> None:
     async with store_on(root) as store:
         operations = Operations(store, Addressing(), 30.0)
 
         def begins(**values: Any) -> bool:
-            return begin_receive(operations, ORDERS, {"QueueUrl": "", **values}) is not None
+            begun = begin_receive(operations, ORDERS, {"QueueUrl": "", **values})
+            return begun is not None and begun.waits is None
+
+        def waits(**values: Any) -> bool:
+            begun = begin_receive(operations, ORDERS, {"QueueUrl": "", **values})
+            return begun is not None and begun.waits is not None
 
         assert not begins()  # The settings must be read first.
         await operations.settings_of(ORDERS)
         await store.describe_queue(ORDERS)
         assert begins(MaxNumberOfMessages=10)
-        assert not begins(WaitTimeSeconds=1)
+        assert waits(WaitTimeSeconds=1)
         await publish(store, b"body")
         assert begins(WaitTimeSeconds=1)
+        assert not waits(WaitTimeSeconds=1)
         assert not begins(VisibilityTimeout=0)
+        assert not waits(VisibilityTimeout=0, WaitTimeSeconds=1)
         with pytest.raises(SQSError):
             begins(WaitTimeSeconds=21)
         assert begin_receive(operations, QueueName("missing"), {"QueueUrl": ""}) is None
@@ -179,7 +187,9 @@ async def test_those_that_may_wait_are_counted_until_they_are_answered(root: Pat
         await asyncio.sleep(0)
 
         assert store.count_spare(ORDERS) == 0
-        assert begin_receive(operations, ORDERS, {"WaitTimeSeconds": 9}) is None
+        late = begin_receive(operations, ORDERS, {"WaitTimeSeconds": 9})
+        assert late is not None
+        assert late.waits is not None
         assert len((await ending)["Messages"]) == 1
         await publish(store, b"body")
         assert store.count_spare(ORDERS) == 1
@@ -193,15 +203,21 @@ async def test_in_a_fifo_queue_it_begins_if_a_group_has_a_message(root: Path) ->
         await operations.settings_of(LINE)
         assert spare(line) == 1  # It counts the groups.
         waiting = {"WaitTimeSeconds": 9}
-        assert begin_receive(operations, LINE, waiting) is not None
+        assert waits_for(operations, waiting) is None
         attempt = {"ReceiveRequestAttemptId": "a"}
         assert begin_receive(operations, LINE, waiting | attempt) is None
 
         [received] = await line.receive()
         assert spare(line) == 0  # The group waits.
-        assert begin_receive(operations, LINE, waiting) is None
+        assert waits_for(operations, waiting) is not None
         await line.remove(received)
         assert spare(line) == 1
+
+
+def waits_for(operations: Operations, values: dict[str, Any]) -> Wait | None:
+    begun = begin_receive(operations, LINE, values)
+    assert begun is not None
+    return begun.waits
 
 
 def spare(line: FifoLine) -> int:

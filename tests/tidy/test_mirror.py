@@ -68,6 +68,7 @@ ELSEWHERE = {
     "http/remove": "mq/web/endpoints/removing",
     "http/connections/test_gone_clients.py": "mq/web/connections/presence",
     "http/connections/test_http_server.py": "mq/web/connections/connection",
+    "http/test_quick_receives.py": "mq/web/taken_request mq/web/standing_in_line",
     "http/test_quick_way.py": "mq/web/connections/quick_connection"
     " mq/web/connections/whole_requests",
     "http/test_routes.py": "mq/web/api mq/web/problems",
@@ -105,6 +106,7 @@ ELSEWHERE = {
     "store/test_hidden_counts.py": "mq/store/shared_looks",
     "store/test_store.py": "mq/store/shared_state mq/store/publishing/publisher"
     " mq/store/receiving/received_message",
+    "store/receiving/test_waiting.py": "mq/store/receiving/long_receive",
     "store/receiving/test_taking.py": "mq/store/receiving/usual",
     "store/removing/test_joint_removals.py": "mq/store/joint",
     "store/removing/test_remove.py": "mq/store/removing/remove_many",

@@ -5,51 +5,28 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import structlog
 
+from mq.commit.awaited import outcome, settle
 from mq.commit.committer import Committer
 from mq.commit.operation import Done, Operation, Submitted
 from mq.errors import StoreUnavailable
 from mq.names import QueueName
-from mq.spool.message.held import Lost
 from mq.store.answer_memory import AnswerMemory
 from mq.store.receiving.joint_receives import JointReceives
+from mq.store.receiving.long_receive import LongPoll, LongReceive, Taking, leave_to_the_next
 from mq.store.receiving.oldest import Ask
 from mq.store.receiving.put_back import put_back, put_back_or_log
 from mq.store.receiving.receive import Receive, ReceivedOrBusy, receive_first, receive_some
 from mq.store.receiving.received_message import Received
-from mq.store.receiving.waiting import Waiter
 from mq.store.receiving.watching import Watching
 from mq.store.shared_state import Workspace
 
 log = structlog.get_logger(__name__)
-
-_BUSY_PAUSE_SECONDS = (0.01, 1.0)
-"""The first and the longest pause of a long poll while others hold all messages."""
-
-
-class LongPoll:
-    """How long a receive waits, from now on."""
-
-    __slots__ = ("_loop", "deadline", "waiter")
-
-    def __init__(self, wait_seconds: float) -> None:
-        self._loop = asyncio.get_running_loop()
-        self.deadline = self._loop.time() + wait_seconds
-        self.waiter: Waiter | None = None
-
-    @property
-    def is_over(self) -> bool:
-        return self._loop.time() >= self.deadline
-
-    def end(self) -> None:
-        """Let the receive wait no longer. It gets what is there, and what it is just taking."""
-        self.deadline = 0.0
-        if self.waiter is not None:
-            self.waiter.leave()
 
 
 class Receives:
@@ -93,12 +70,40 @@ class Receives:
         poll = wait if isinstance(wait, LongPoll) else LongPoll(wait)
         if not poll.is_over:
             return await self._receive_in_line(queues, ask, poll, by)
-        taken = await self._try(queues, ask, self.waiting.count, by)
+        asked = [(queue, ask._replace(leave=self.waiting.count(queue))) for queue in queues]
+
+        def abandon(taken: ReceivedOrBusy) -> None:
+            if isinstance(taken, list):
+                self.give_back(taken)
+            else:
+                leave_to_the_next(self.waiting, queues)
+
+        taken = await self._committer.run(receive_first(self._work, asked, by), abandon)
         if isinstance(taken, list) and taken:
             return taken
         for queue in queues:
             self._watching.wake_for_what_is_left(queue, 1)
         return []
+
+    def wait(
+        self,
+        queues: Sequence[QueueName],
+        ask: Ask,
+        poll: LongPoll,
+        done: Done,
+        by: Receive = receive_some,
+    ) -> LongReceive:
+        """Begin to receive as `receive` does, for a caller that does not wait. `done` gets what
+        that returns or raises, on the event loop, never at once. Raises StoreUnavailable."""
+        waiting = self._make_long(queues, ask, poll, done, by)
+        waiting.begin_later()
+        return waiting
+
+    def _make_long(
+        self, queues: Sequence[QueueName], ask: Ask, poll: LongPoll, done: Done, by: Receive
+    ) -> LongReceive:
+        taking = Taking(self._work, self._committer, self.waiting, self.give_back)
+        return LongReceive(taking, queues, ask, poll, by=by, done=done)
 
     def submit(
         self,
@@ -156,53 +161,15 @@ class Receives:
     async def _receive_in_line(
         self, queues: Sequence[QueueName], ask: Ask, poll: LongPoll, by: Receive
     ) -> list[Received]:
-        pause, longest = _BUSY_PAUSE_SECONDS
-        was_busy = False
+        future: asyncio.Future[list[Received]] = self._loop.create_future()
+        done = partial(settle, future, self.give_back)
+        waiting = self._make_long(queues, ask, poll, done, by)
+        waiting.begin()
         try:
-            with self.waiting.enter(queues) as waiter:
-                poll.waiter = waiter
-                while not self.waiting.is_stopped:
-                    taken = await self._try(queues, ask, waiter.ahead, by)
-                    if isinstance(taken, list) and taken:
-                        waiter.end_turn(taken[0].queue)
-                        return taken
-                    until, was_busy = poll.deadline, taken is Lost.BUSY
-                    if was_busy:
-                        until = min(until, self._loop.time() + pause)
-                        pause = min(2 * pause, longest)
-                    if self.waiting.is_stopped:
-                        break  # Stopped during the try: nothing would wake this request.
-                    if not await waiter.woken(until) and poll.is_over:
-                        break
-        finally:
-            if was_busy:  # Also if this one has got another message meanwhile.
-                self._leave_to_the_next(queues)
-        return []
-
-    async def _try(
-        self,
-        queues: Sequence[QueueName],
-        ask: Ask,
-        leave: Callable[[QueueName], int],
-        by: Receive,
-    ) -> ReceivedOrBusy:
-        """Try once, and leave as many messages of each queue as `leave` says. Returns no messages
-        if there are none, and Lost.BUSY if others hold all of them."""
-        asked = [(queue, ask._replace(leave=leave(queue))) for queue in queues]
-
-        def abandon(taken: ReceivedOrBusy) -> None:
-            if isinstance(taken, list):
-                self.give_back(taken)
-            else:
-                self._leave_to_the_next(queues)
-
-        return await self._committer.run(receive_first(self._work, asked, by), abandon)
-
-    def _leave_to_the_next(self, queues: Iterable[QueueName]) -> None:
-        """Have the next request look for messages that others hold: nothing tells of the moment
-        when one is free."""
-        for queue in queues:
-            self.waiting.wake(queue, 1)
+            return await outcome(future, self.give_back)
+        except asyncio.CancelledError:
+            waiting.cancel()
+            raise
 
     async def take(self, taking: Operation[Received]) -> Received:
         """Take a certain message. If the caller is cancelled, the message is as it was before.

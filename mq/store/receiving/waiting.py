@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 
 from mq.errors import StoreUnavailable
 from mq.names import QueueName
@@ -20,8 +19,8 @@ MAX_WAITING_REQUESTS = 10_000
 
 class QueueWaiters:
     """The requests that wait for one queue. One that is woken leaves the line to receive, and
-    returns to the same place if another was faster. `called` is how many were woken and have not
-    run since."""
+    returns to the same place if another was faster. `called` is how many were woken and were not
+    told yet."""
 
     __slots__ = ("called", "members", "parked", "spare")
 
@@ -32,90 +31,107 @@ class QueueWaiters:
         self.spare = 0
 
     def wake(self, count: int) -> None:
-        """Wake the first `count` requests that can be woken: one that has left may still be in
-        line, because its task has not run since. Those that are just receiving look again."""
-        at = woken = 0
-        while woken < count and at < len(self.parked):
-            woken += self.parked[at].resume(self)
-            at += 1
-        del self.parked[:at]
+        """Wake the first `count` requests. Those that are just receiving look again."""
+        woken = min(count, len(self.parked))
+        first = self.parked[:woken]
+        del self.parked[:woken]
+        for each in first:
+            each.resume(self)
         receiving = self.members - len(self.parked) - woken
         self.spare = min(self.spare + count - woken, receiving)
 
 
 class Waiter:
-    """One long poll, in the lines of the queues that it is for. `turn` is the line whose message it
-    was woken for, while it looks for that."""
+    """One long poll, in the lines of the queues that it is for. `woken` is called when it is woken,
+    with whether it has a turn. `turn` is the line whose message it was woken for, while it looks
+    for that."""
 
-    __slots__ = ("_future", "_lines", "_loop", "_turn", "number")
+    __slots__ = ("_loop", "_timer", "_turn", "_waking", "_woken", "lines", "number")
 
     def __init__(
         self,
         lines: Mapping[QueueName, QueueWaiters],
         number: int,
         loop: asyncio.AbstractEventLoop,
+        woken: Callable[[bool], None],
     ) -> None:
-        self._lines = lines
-        self._loop = loop
-        self._future: asyncio.Future[bool] | None = None
-        self._turn: QueueWaiters | None = None
+        self.lines = lines
         self.number = number
+        self._loop = loop
+        self._woken = woken
+        self._timer: asyncio.TimerHandle | None = None
+        """Set while this request is parked."""
+        self._waking: asyncio.Handle | None = None
+        self._turn: QueueWaiters | None = None
 
     def __lt__(self, other: Waiter) -> bool:
         return self.number < other.number
 
-    async def woken(self, deadline: float) -> bool:
-        """Wait for a turn until `deadline` on the loop's clock. Returns False if none came."""
-        lines = self._lines.values()
+    def park(self, deadline: float) -> None:
+        """Wait for a turn until `deadline` on the loop's clock. If a message is spare, the turn has
+        come already."""
+        lines = self.lines.values()
         self._turn = next((line for line in lines if line.spare), None)
         if self._turn is not None:
             self._turn.spare -= 1
-            return True
-        future: asyncio.Future[bool] = self._loop.create_future()
-        self._future = future
+            self._woken(True)
+            return
         for line in lines:
             insort(line.parked, self)
-        timer = self._loop.call_at(deadline, self.leave)
-        try:
-            return await future
-        finally:
-            timer.cancel()
-            self._step_out()
-            if self._turn is not None:
-                self._turn.called -= 1
+        self._timer = self._loop.call_at(deadline, self.leave)
 
     def ahead(self, queue: QueueName) -> int:
         """Return how many messages of a queue are for requests that came before."""
-        line = self._lines[queue]
+        line = self.lines[queue]
         return 0 if self._turn is line else bisect_left(line.parked, self) + line.called
 
-    def resume(self, line: QueueWaiters | None) -> bool:
-        """Wake this request: for a message of `line`, which takes it out by itself, or for none.
-        Returns False if it has been woken before, or was cancelled."""
-        if self._future is None or self._future.done():
-            return False
+    def resume(self, line: QueueWaiters | None) -> None:
+        """Wake this request, which is parked: for a message of `line`, which takes it out by
+        itself, or for none."""
+        assert self._timer is not None
         self._turn = line
         if line is not None:
             line.called += 1
-        self._step_out(line)
-        self._future.set_result(line is not None)
-        return True
+        self._unpark(line)
+        self._waking = self._loop.call_soon(self._wake)
+
+    def _wake(self) -> None:
+        self._end_call()
+        self._woken(self._turn is not None)
+
+    def _end_call(self) -> None:
+        self._waking = None
+        if self._turn is not None:
+            self._turn.called -= 1
 
     def leave(self) -> None:
         """Wait no longer for a turn. It leaves the lines at once, so that a message that comes now
         wakes the next request."""
-        self._step_out()
-        self.resume(None)
+        if self._timer is not None:
+            self.resume(None)
+
+    def cancel(self) -> None:
+        """Leave without being told. A turn is for the next request."""
+        if self._timer is not None:
+            self._unpark(None)
+        elif self._waking is not None:
+            self._waking.cancel()
+            self._end_call()
+        self.end_turn(None)
 
     def end_turn(self, queue: QueueName | None) -> None:
         """Note that this request needs no more, because it has a message of that queue, or goes
         without one. A message of another queue that it was woken for is for the next request."""
         turn, self._turn = self._turn, None
-        if turn is not None and (queue is None or turn is not self._lines[queue]):
+        if turn is not None and (queue is None or turn is not self.lines[queue]):
             turn.wake(1)
 
-    def _step_out(self, but: QueueWaiters | None = None) -> None:
-        for line in self._lines.values():
+    def _unpark(self, but: QueueWaiters | None) -> None:
+        """Step out of all lines `but` one."""
+        assert self._timer is not None
+        self._timer.cancel()
+        self._timer = None
+        for line in self.lines.values():
             if line is not but:
                 at = bisect_left(line.parked, self)
                 if at < len(line.parked) and line.parked[at] is self:
@@ -156,33 +172,29 @@ class Waiters:
         line = self._lines.get(queue)
         return 0 if line is None else len(line.parked) + line.called
 
-    @contextmanager
-    def enter(self, queues: Sequence[QueueName]) -> Iterator[Waiter]:
-        """Join the lines of these queues. A request that has a turn and leaves by an exception
-        passes it on. Raises StoreUnavailable if MAX_WAITING_REQUESTS wait already."""
+    def enter(self, queues: Sequence[QueueName], woken: Callable[[bool], None]) -> Waiter:
+        """Join the lines of these queues, until `exit`. Raises StoreUnavailable if
+        MAX_WAITING_REQUESTS wait already."""
         if self._members >= MAX_WAITING_REQUESTS:
             raise StoreUnavailable("too many requests wait for messages; try again later")
         lines = {queue: self._lines.setdefault(queue, QueueWaiters()) for queue in queues}
-        waiter = Waiter(lines, self._next_number, self._loop)
+        waiter = Waiter(lines, self._next_number, self._loop, woken)
         self._next_number += 1
         for line in lines.values():
             line.members += 1
         self._members += 1
         if self._members == 1:
             self._begin()
-        try:
-            yield waiter
-        except BaseException:
-            waiter.end_turn(None)
-            raise
-        finally:
-            self._members -= 1
-            for queue, line in lines.items():
-                line.members -= 1
-                if line.members == 0:
-                    del self._lines[queue]
-            if self._members == 0:
-                self._end()
+        return waiter
+
+    def exit(self, waiter: Waiter) -> None:
+        self._members -= 1
+        for queue, line in waiter.lines.items():
+            line.members -= 1
+            if line.members == 0:
+                del self._lines[queue]
+        if self._members == 0:
+            self._end()
 
     def came(self, queue: QueueName, count: int) -> None:
         """Note that a queue has this many new messages, or must be looked at again. Any thread may
@@ -204,4 +216,4 @@ class Waiters:
         for line in self._lines.values():
             parked, line.parked = line.parked, []
             for waiter in parked:
-                waiter.resume(None)
+                waiter.leave()

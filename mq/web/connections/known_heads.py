@@ -57,7 +57,7 @@ class HeadMemory(Generic[H]):
 class QuickHead(NamedTuple):
     """What a head asks for that the quick way can answer: a publish of `body_bytes`, whose packed
     properties are `trailer`, to the queue and to those in `also`; a receive of one message, or of
-    lines for up to `limit`, which are hidden for `visibility_ns` and may be waited for; a removal
+    lines for up to `limit`, which are hidden for `visibility_ns` and waited for; a removal
     of one message, or of `several`. `is_ours` says that `OriginPolicy` admits such a head on any
     connection."""
 
@@ -73,7 +73,7 @@ class QuickHead(NamedTuple):
     also: tuple[QueueName, ...] = ()
     limit: int | None = None
     visibility_ns: int | None = None
-    may_wait: bool = False
+    wait_seconds: float = 0.0
     several: Sequence[MessageId] = ()
 
 

@@ -20,8 +20,8 @@ from mq.lines.ndjson import write_members
 from mq.names import parse_message_id
 from mq.store.answer_memory import Share
 from mq.store.bodies import are_few_in_memory, total_length
+from mq.store.receiving.long_receive import LongPoll
 from mq.store.receiving.received_message import Received
-from mq.store.receiving.receives import LongPoll
 from mq.store.store import Store
 from mq.times import rfc3339
 from mq.web.answers import Answer, Response, lines_of

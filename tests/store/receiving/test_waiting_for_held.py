@@ -9,8 +9,8 @@ import pytest
 
 from mq.commit.operation import Operation, Pause
 from mq.spool.message.held import Lost
+from mq.store.receiving.long_receive import LongPoll
 from mq.store.receiving.receive import ReceivedOrBusy
-from mq.store.receiving.receives import LongPoll
 from tests.support.stores import LONG_SECONDS, ORDERS, eventually, publish, store_on
 from tests.support.waiting import WAIT_SECONDS, got, hold_ready, parked, wait
 

@@ -23,6 +23,7 @@ async def test_who_waits_learns_of_the_end_of_a_pause_though_a_sync_failed_meanw
     looks: list[str | None] = []
     async with store_on(disk, files) as store:
         await store.create_queue(ORDERS, {"paused": "true"})
+        await store.create_queue(QueueName("teas"))
         message_id = await publish(store, b"body")
         (task,) = await waiters(store, 1)
         committer, call = store._committer, store._committer.call
@@ -37,7 +38,8 @@ async def test_who_waits_learns_of_the_end_of_a_pause_though_a_sync_failed_meanw
         monkeypatch.setattr(committer, "call", note_look)
         files.fail(*SYNCS, times=1_000_000)
         with pytest.raises(StoreUnavailable):
-            await publish(store, b"body")
+            # A message of its own queue would wake the one who waits: it would be refused too.
+            await publish(store, b"body", QueueName("teas"))
         await eventually(was_looked_at_in_vain)
         files.before.clear()
         (disk / "queues/orders/.settings").unlink()

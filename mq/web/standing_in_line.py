@@ -1,0 +1,53 @@
+"""A receive that waits in line for the client of a connection, as long as that is there."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mq.commit.operation import Done
+from mq.errors import MQError
+from mq.names import QueueName
+from mq.store.receiving.long_receive import LongPoll
+from mq.store.receiving.oldest import Ask
+from mq.store.receiving.receive import Receive, receive_some
+from mq.store.receiving.received_message import Received
+from mq.store.store import Store
+from mq.web.connections.connection import Connection
+
+
+class Wait(NamedTuple):
+    """What is waited for, and for how long: up to `limit` messages, as `by` chooses."""
+
+    queue: QueueName
+    limit: int
+    visibility_ns: int | None
+    seconds: float
+    by: Receive = receive_some
+
+
+def stand_in_line(connection: Connection, store: Store, wait: Wait, done: Done) -> None:
+    """Receive, and wait for a message if there is none. `done` gets what `Store.wait_for` tells: no
+    messages if the client leaves meanwhile. One that has closed its own direction waits no
+    longer. At once `done` gets an error alone."""
+    poll, share = LongPoll(wait.seconds), store.answer_memory.share()
+
+    def end(result: list[Received] | None, error: BaseException | None) -> None:
+        connection.when_lost = None
+        share.end()
+        done(result, error)
+
+    def leave() -> None:
+        transport = connection.own_transport
+        if transport is None or transport.is_closing():
+            receive.cancel()
+            end([], None)
+        else:
+            poll.end()
+
+    ask = Ask(wait.visibility_ns, wait.limit, share=share)
+    try:
+        receive = store.wait_for([wait.queue], ask, poll, end, wait.by)
+    except MQError as error:
+        end(None, error)
+    else:
+        connection.when_lost = leave

@@ -1,0 +1,137 @@
+"""A request on the quick way, from what its head asks for to its answer."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from time import perf_counter
+
+from mq.store.publishing.publish import Draft, Published
+from mq.store.receiving.received_message import Received
+from mq.store.store import Store
+from mq.web.answers import Answer
+from mq.web.connections.known_heads import QuickHead
+from mq.web.connections.quick_connection import Parsed, QuickConnection
+from mq.web.durations import Durations
+from mq.web.endpoints.publishing import answer_published
+from mq.web.endpoints.receiving import answer_at_once
+from mq.web.endpoints.removing import answer_removed
+from mq.web.routes import MESSAGE_PATH, MESSAGES_PATH
+from mq.web.standing_in_line import Wait, stand_in_line
+
+
+class TakenRequest:
+    """One request on its way. `source` is the parsed request, or the bytes of one that the parser
+    has not seen; `durations` records how long it took."""
+
+    __slots__ = ("_durations", "_source", "_started", "_store", "connection", "head", "headers")
+
+    def __init__(
+        self,
+        store: Store,
+        durations: Durations,
+        connection: QuickConnection,
+        head: QuickHead,
+        source: Parsed | bytes,
+    ) -> None:
+        self._started = perf_counter()
+        self._store = store
+        self._durations = durations
+        self._source = source
+        self.connection = connection
+        self.head = head
+        self.headers = head.headers
+
+    @property
+    def transport(self) -> asyncio.Transport | None:
+        return self.connection.own_transport
+
+    def _published(self, result: object, error: BaseException | None) -> None:
+        if isinstance(result, Published):
+            self._answer(answer_published(self.head.queue, result), MESSAGES_PATH)
+        else:
+            self._hand_over(error)
+
+    def _removed(self, result: object, error: BaseException | None) -> None:
+        if result is None and error is None:
+            self._answer(Answer(202), MESSAGE_PATH)
+        else:
+            self._hand_over(error)
+
+    def _removed_many(self, result: object, error: BaseException | None) -> None:
+        if isinstance(result, list):
+            self._answer(answer_removed(self.head.several, result), MESSAGE_PATH)
+        else:
+            self._hand_over(error)
+
+    def begin(self, body: bytes) -> None:
+        """Do what is asked for. From here on the quick way answers this request, or hands it
+        over."""
+        store, head = self._store, self.head
+        self.connection.begin_quick()
+        if head.method == "POST":
+            draft = Draft(len(body), zlib.crc32(body), head.content_type, body)
+            if head.trailer:
+                draft.trailer = head.trailer
+            store.submit_publish(head.queue, draft, self._published, head.also)
+        elif head.method == "GET":
+            self._receive()
+        elif head.message_id is None:
+            store.submit_remove_many(head.queue, head.several, head.leases, self._removed_many)
+        else:
+            store.submit_remove(head.queue, head.message_id, head.leases, self._removed)
+
+    def _receive(self) -> None:
+        """Receive with others of the round if a message is there, or else in line."""
+        store, head = self._store, self.head
+        may_wait = head.wait_seconds > 0
+        if may_wait and store.count_spare(head.queue) <= 0:
+            self._wait()
+        else:
+            asked = head.limit or 1, head.visibility_ns
+            store.submit_receive(head.queue, self._tried, *asked, may_wait=may_wait)
+
+    def _tried(self, result: list[Received] | None, error: BaseException | None) -> None:
+        if error is None and not result and self.head.wait_seconds:
+            self._wait()  # Another one was faster.
+        else:
+            self._received(result, error)
+
+    def _wait(self) -> None:
+        head = self.head
+        wait = Wait(head.queue, head.limit or 1, head.visibility_ns, head.wait_seconds)
+        stand_in_line(self.connection, self._store, wait, self._received)
+
+    def _received(self, result: list[Received] | None, error: BaseException | None) -> None:
+        transport = self.connection.own_transport
+        if error is not None:
+            self._hand_over(error)
+        elif transport is None or transport.is_closing():
+            self._store.give_back(result or ())
+            self.connection.end_quick(None)
+        elif result:
+            self._answer_with(result, transport)
+        else:
+            self._answer(Answer(204), MESSAGES_PATH)
+
+    def _answer_with(self, received: list[Received], transport: asyncio.Transport) -> None:
+        """Answer, unless the client must be there until it has taken most of the bodies, or seems
+        to have left already."""
+        try:
+            answer = answer_at_once(received, self.head.limit, transport)
+            if answer is None or self.connection.has_closed(transport):
+                self._hand_over(received)
+            else:
+                self._answer(answer, MESSAGES_PATH)
+        except ValueError as error:
+            # A header that cannot be sent: the usual way logs it, and answers 500.
+            self._store.give_back(received)
+            self._hand_over(error)
+
+    def _answer(self, answer: Answer, route: str) -> None:
+        self.connection.end_quick(answer)
+        seconds = perf_counter() - self._started
+        self._durations.add(route, self.head.method, answer.status, seconds)
+
+    def _hand_over(self, outcome: BaseException | list[Received] | None) -> None:
+        self.connection.hand_over(self._source, outcome, self._started)
