@@ -46,11 +46,14 @@ async def large(service: Service) -> dict[str, str]:
 
 
 async def leased(service: Service) -> dict[str, str]:
-    """The queue is empty before: a receive that failed may have left a message in it."""
+    """The queue is empty before: a receive that failed may have left a message in it. What a sweep
+    brings from a batch that failed comes before the new message: to remove the copy of one that is
+    in another queue too would say that all of them are removed."""
     await _empty(service)
-    await service.publish(os.urandom(20))
-    received = await service.receive()
-    return {"id": received.message_id, "lease": received.headers["etag"]}
+    message_id = await service.publish(os.urandom(20))
+    received = await service.send(ServiceRequest("GET", f"{_MESSAGES}?id={message_id}"))
+    assert received.status == 200
+    return {"id": message_id, "lease": received.headers["etag"]}
 
 
 async def leased_and_fresh(service: Service) -> dict[str, str]:
