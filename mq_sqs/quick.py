@@ -121,7 +121,7 @@ class QuickCalls:
             begun = self._begin(head, body)
         except (MQError, SQSError):
             return False
-        if begun is None or (begun.waits is not None and _has_left(connection)):
+        if begun is None:
             return False
         connection.is_known = True
 

@@ -88,7 +88,7 @@ class QuickWay:
             return False
         try:
             head = self._read_head(message, payload, found)
-            if head is None or self._cannot_wait(connection, head):
+            if head is None:
                 return False
             request = self._request(connection, head, (message, payload))
             self._admit(request)
@@ -106,8 +106,6 @@ class QuickWay:
         if known is None or transport is None or transport.get_write_buffer_size():
             return False
         head, body = known
-        if self._cannot_wait(connection, head):
-            return False
         request = self._request(connection, head, data)
         if not head.is_ours or self._tokens is not None:
             try:
@@ -160,12 +158,6 @@ class QuickWay:
             leases = read_leases(BareHead(headers))
             return QuickHead(method, queue, headers, message_id=one, leases=leases, several=several)
         return None
-
-    @staticmethod
-    def _cannot_wait(connection: QuickConnection, head: QuickHead) -> bool:
-        """Return whether this is a receive that may wait, whose client seems to have left."""
-        transport = connection.own_transport
-        return head.wait_seconds > 0 and (transport is None or connection.has_closed(transport))
 
     def _request(
         self, connection: QuickConnection, head: QuickHead, source: Parsed | bytes

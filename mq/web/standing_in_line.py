@@ -12,7 +12,7 @@ from mq.store.receiving.oldest import Ask
 from mq.store.receiving.receive import Receive, receive_some
 from mq.store.receiving.received_message import Received
 from mq.store.store import Store
-from mq.web.connections.connection import Connection
+from mq.web.connections.quick_connection import QuickConnection
 
 
 class Wait(NamedTuple):
@@ -25,10 +25,10 @@ class Wait(NamedTuple):
     by: Receive = receive_some
 
 
-def stand_in_line(connection: Connection, store: Store, wait: Wait, done: Done) -> None:
-    """Receive, and wait for a message if there is none. `done` gets what `Store.wait_for` tells: no
-    messages if the client leaves meanwhile. One that has closed its own direction waits no
-    longer. At once `done` gets an error alone."""
+def stand_in_line(connection: QuickConnection, store: Store, wait: Wait, done: Done) -> None:
+    """Receive, and wait for a message if there is none. `done` gets what `Store.wait_for` tells, or
+    no messages if the client has left or leaves meanwhile. One that has closed its own direction
+    waits no longer."""
     poll, share = LongPoll(wait.seconds), store.answer_memory.share()
 
     def end(result: list[Received] | None, error: BaseException | None) -> None:
@@ -49,5 +49,8 @@ def stand_in_line(connection: Connection, store: Store, wait: Wait, done: Done) 
         receive = store.wait_for([wait.queue], ask, poll, end, wait.by)
     except MQError as error:
         end(None, error)
-    else:
-        connection.when_lost = leave
+        return
+    connection.when_lost = leave
+    transport = connection.own_transport
+    if transport is None or transport.is_closing() or connection.has_closed(transport):
+        leave()  # It has gone before this.

@@ -68,7 +68,7 @@ ELSEWHERE = {
     "http/remove": "mq/web/endpoints/removing",
     "http/connections/test_gone_clients.py": "mq/web/connections/presence",
     "http/connections/test_http_server.py": "mq/web/connections/connection",
-    "http/test_quick_receives.py": "mq/web/taken_request mq/web/standing_in_line",
+    "http/test_quick_receives.py": "mq/web/taken_request",
     "http/test_quick_way.py": "mq/web/connections/quick_connection"
     " mq/web/connections/whole_requests",
     "http/test_routes.py": "mq/web/api mq/web/problems",
