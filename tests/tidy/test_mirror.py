@@ -106,7 +106,6 @@ ELSEWHERE = {
     "store/test_hidden_counts.py": "mq/store/shared_looks",
     "store/test_store.py": "mq/store/shared_state mq/store/publishing/publisher"
     " mq/store/receiving/received_message",
-    "store/receiving/test_waiting.py": "mq/store/receiving/long_receive",
     "store/receiving/test_taking.py": "mq/store/receiving/usual",
     "store/removing/test_joint_removals.py": "mq/store/joint",
     "store/removing/test_remove.py": "mq/store/removing/remove_many",

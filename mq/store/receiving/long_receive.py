@@ -10,8 +10,9 @@ from mq.commit.committer import Committer
 from mq.commit.operation import Done, Submitted
 from mq.names import QueueName
 from mq.spool.message.held import Lost
+from mq.store.receiving.joint_receives import JointReceives
 from mq.store.receiving.oldest import Ask
-from mq.store.receiving.receive import Receive, ReceivedOrBusy, receive_first
+from mq.store.receiving.receive import Receive, ReceivedOrBusy, receive_first, receive_some
 from mq.store.receiving.received_message import Received
 from mq.store.receiving.waiting import Waiter, Waiters
 from mq.store.shared_state import Workspace
@@ -42,11 +43,13 @@ class LongPoll:
 
 
 class Taking(NamedTuple):
-    """What takes messages for those who wait, and takes back what nobody waits for any more."""
+    """What takes messages for those who wait, of one queue with others of the round, and takes back
+    what nobody waits for any more."""
 
     work: Workspace
     committer: Committer
     waiting: Waiters
+    joint: JointReceives
     give_back: Callable[[Iterable[Received]], None]
 
 
@@ -56,8 +59,8 @@ class LongReceive:
     there may be none, or what `receive_first` raises."""
 
     __slots__ = (
-        "_ask", "_by", "_done", "_is_over", "_loop", "_pause", "_queues", "_taking", "_waiter",
-        "_was_busy", "poll",
+        "_ask", "_by", "_done", "_is_over", "_loop", "_pause", "_poll", "_queues", "_taking",
+        "_waiter", "_was_busy",
     )  # fmt: skip
 
     def __init__(
@@ -79,17 +82,24 @@ class LongReceive:
         self._loop = asyncio.get_running_loop()
         self._pause = _BUSY_PAUSE_SECONDS[0]
         self._was_busy = self._is_over = False
-        self.poll = poll
+        self._poll = poll
         self._waiter = poll.waiter = taking.waiting.enter(queues, self._go_on)
 
     def begin(self) -> None:
-        """Try to take what is there. `done` may be called at once, with an error."""
-        if not self._is_over:
-            self._go_on(True)
+        """Try to take what is there. `done` may be called at once."""
+        if self._is_over:
+            return
+        if self._taking.waiting.is_stopped:
+            self._end([], None)
+        else:
+            self._try_alone()
 
     def begin_later(self) -> None:
         """Begin with the next round, behind those that came before and share an operation."""
-        self._taking.committer.submit_later(self.begin)
+        if self._is_of_one_queue:
+            self._try_together()
+        else:
+            self._taking.committer.submit_later(self.begin)
 
     def cancel(self) -> None:
         """End it for nobody. What is just being taken is given back, and `done` is not called."""
@@ -98,15 +108,31 @@ class LongReceive:
             self._leave()
 
     def _go_on(self, has_turn: bool) -> None:
-        """Try once, and leave as many messages of each queue as are for those ahead; or end, if
-        there is no turn any more."""
-        work, committer, waiting, _ = self._taking
-        if waiting.is_stopped or not (has_turn or not self.poll.is_over):
+        """Try again, or end if there is no turn any more."""
+        if self._taking.waiting.is_stopped or (self._poll.is_over and not has_turn):
             self._end([], None)
-            return
+        elif self._is_of_one_queue:
+            self._try_together()
+        else:
+            self._try_alone()
+
+    @property
+    def _is_of_one_queue(self) -> bool:
+        return len(self._queues) == 1 and self._by is receive_some
+
+    def _try_together(self) -> None:
+        """Try with others of the next round."""
+        ask = self._ask
+        asked = self._queues[0], ask.visibility_ns, ask.limit
+        self._taking.joint.submit(*asked, self._tried, self._waiter)
+
+    def _try_alone(self) -> None:
+        """Try at once, and leave as many messages of each queue as are for those ahead."""
+        self._waiter.begin_turn()
         ahead = self._waiter.ahead
         asked = [(queue, self._ask._replace(leave=ahead(queue))) for queue in self._queues]
-        committer.submit(Submitted(receive_first(work, asked, self._by), self._tried))
+        receiving = receive_first(self._taking.work, asked, self._by)
+        self._taking.committer.submit(Submitted(receiving, self._tried))
 
     def _tried(self, taken: ReceivedOrBusy | None, error: BaseException | None) -> None:
         if self._is_over:
@@ -129,7 +155,7 @@ class LongReceive:
             self._park(taken is Lost.BUSY)
 
     def _park(self, was_busy: bool) -> None:
-        until, self._was_busy = self.poll.deadline, was_busy
+        until, self._was_busy = self._poll.deadline, was_busy
         if was_busy:
             until = min(until, self._loop.time() + self._pause)
             self._pause = min(2 * self._pause, _BUSY_PAUSE_SECONDS[1])

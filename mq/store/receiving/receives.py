@@ -45,6 +45,7 @@ class Receives:
         self._watching = Watching(work, committer)
         self.waiting = self._watching.waiting
         self._joint = JointReceives(work, committer, self._watching, memory, self.give_back)
+        self._taking = Taking(work, committer, self.waiting, self._joint, self.give_back)
 
     async def close(self) -> None:
         """Let all waiting requests go, and wait for what runs in the background. What is given back
@@ -95,15 +96,9 @@ class Receives:
     ) -> LongReceive:
         """Begin to receive as `receive` does, for a caller that does not wait. `done` gets what
         that returns or raises, on the event loop, never at once. Raises StoreUnavailable."""
-        waiting = self._make_long(queues, ask, poll, done, by)
+        waiting = LongReceive(self._taking, queues, ask, poll, by=by, done=done)
         waiting.begin_later()
         return waiting
-
-    def _make_long(
-        self, queues: Sequence[QueueName], ask: Ask, poll: LongPoll, done: Done, by: Receive
-    ) -> LongReceive:
-        taking = Taking(self._work, self._committer, self.waiting, self.give_back)
-        return LongReceive(taking, queues, ask, poll, by=by, done=done)
 
     def submit(
         self,
@@ -163,7 +158,7 @@ class Receives:
     ) -> list[Received]:
         future: asyncio.Future[list[Received]] = self._loop.create_future()
         done = partial(settle, future, self.give_back)
-        waiting = self._make_long(queues, ask, poll, done, by)
+        waiting = LongReceive(self._taking, queues, ask, poll, by=by, done=done)
         waiting.begin()
         try:
             return await outcome(future, self.give_back)

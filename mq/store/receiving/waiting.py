@@ -19,8 +19,8 @@ MAX_WAITING_REQUESTS = 10_000
 
 class QueueWaiters:
     """The requests that wait for one queue. One that is woken leaves the line to receive, and
-    returns to the same place if another was faster. `called` is how many were woken and were not
-    told yet."""
+    returns to the same place if another was faster. `called` is how many have a turn and have not
+    begun to receive."""
 
     __slots__ = ("called", "members", "parked", "spare")
 
@@ -44,9 +44,11 @@ class QueueWaiters:
 class Waiter:
     """One long poll, in the lines of the queues that it is for. `woken` is called when it is woken,
     with whether it has a turn. `turn` is the line whose message it was woken for, while it looks
-    for that."""
+    for that. `is_out` says that it has left for good."""
 
-    __slots__ = ("_loop", "_timer", "_turn", "_waking", "_woken", "lines", "number")
+    __slots__ = (
+        "_is_called", "_loop", "_timer", "_turn", "_waking", "_woken", "is_out", "lines", "number"
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -63,6 +65,7 @@ class Waiter:
         """Set while this request is parked."""
         self._waking: asyncio.Handle | None = None
         self._turn: QueueWaiters | None = None
+        self._is_called = self.is_out = False
 
     def __lt__(self, other: Waiter) -> bool:
         return self.number < other.number
@@ -71,9 +74,10 @@ class Waiter:
         """Wait for a turn until `deadline` on the loop's clock. If a message is spare, the turn has
         come already."""
         lines = self.lines.values()
-        self._turn = next((line for line in lines if line.spare), None)
-        if self._turn is not None:
-            self._turn.spare -= 1
+        spare = next((line for line in lines if line.spare), None)
+        if spare is not None:
+            spare.spare -= 1
+            self._call(spare)
             self._woken(True)
             return
         for line in lines:
@@ -88,21 +92,29 @@ class Waiter:
     def resume(self, line: QueueWaiters | None) -> None:
         """Wake this request, which is parked: for a message of `line`, which takes it out by
         itself, or for none."""
-        assert self._timer is not None
+        self._unpark(line)
+        self._call(line)
+        self._waking = self._loop.call_soon(self._wake)
+
+    def _call(self, line: QueueWaiters | None) -> None:
         self._turn = line
         if line is not None:
             line.called += 1
-        self._unpark(line)
-        self._waking = self._loop.call_soon(self._wake)
+            self._is_called = True
 
     def _wake(self) -> None:
-        self._end_call()
-        self._woken(self._turn is not None)
-
-    def _end_call(self) -> None:
         self._waking = None
-        if self._turn is not None:
+        self._woken(self.has_turn)
+
+    @property
+    def has_turn(self) -> bool:
+        return self._turn is not None
+
+    def begin_turn(self) -> None:
+        """Note that this request is receiving: its operation comes before all later ones."""
+        if self._is_called and self._turn is not None:
             self._turn.called -= 1
+        self._is_called = False
 
     def leave(self) -> None:
         """Wait no longer for a turn. It leaves the lines at once, so that a message that comes now
@@ -116,12 +128,13 @@ class Waiter:
             self._unpark(None)
         elif self._waking is not None:
             self._waking.cancel()
-            self._end_call()
+            self._waking = None
         self.end_turn(None)
 
     def end_turn(self, queue: QueueName | None) -> None:
         """Note that this request needs no more, because it has a message of that queue, or goes
         without one. A message of another queue that it was woken for is for the next request."""
+        self.begin_turn()
         turn, self._turn = self._turn, None
         if turn is not None and (queue is None or turn is not self.lines[queue]):
             turn.wake(1)
@@ -188,6 +201,8 @@ class Waiters:
         return waiter
 
     def exit(self, waiter: Waiter) -> None:
+        waiter.begin_turn()
+        waiter.is_out = True
         self._members -= 1
         for queue, line in waiter.lines.items():
             line.members -= 1

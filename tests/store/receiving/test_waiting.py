@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,23 @@ def no_events(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError(24, "no more inotify instances")
 
     monkeypatch.setattr(Watch, "__init__", refuse)
+
+
+@pytest.mark.usefixtures("no_events")
+async def test_of_those_who_wait_for_a_queue_that_is_gone_one_finds_it_out_for_all(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mq.store.receiving.watching.RELIST_WAITING_SECONDS", 100.0)
+    async with store_on(root) as store:
+        tasks = await waiters(store, 3)
+        shutil.rmtree(root / "queues" / ORDERS)
+        store._work.ready.forget(ORDERS)
+
+        store._receives.waiting.wake(ORDERS, 1)
+
+        async with asyncio.timeout(20):
+            outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [type(each) for each in outcomes] == [QueueNotFound] * 3
 
 
 @pytest.mark.usefixtures("no_events")
