@@ -6,6 +6,7 @@ import errno
 import os
 from pathlib import Path
 
+from mq.disk.libc import require_log
 from mq.errors import CommandFailed, ExitCode
 from mq.lifecycle import FIXED_FOLDERS
 from mq.spool.root_format import FORMAT_FILE, find_unknown_format
@@ -31,14 +32,31 @@ def find_trouble(spool: Spool) -> str | None:
     moved = find_moved_folder(spool)
     if moved is not None:
         return moved
-    if os.fstatvfs(spool.fd(FIXED_FOLDERS[0])).f_flag & os.ST_RDONLY:
-        return f"the file system of {spool.root} is read-only; see the kernel's log, and remount it"
+    if _is_read_only(spool):
+        return (
+            f"the file system of {spool.root} is read-only; see the kernel's log, and remount it, "
+            "or check it while it is not mounted"
+        )
     if not os.path.lexists(spool.root / FORMAT_FILE):
         return (
             f"{spool.root / FORMAT_FILE} is missing, so producers cannot publish under their own "
             f"ids; `mqctl --root {spool.root} fsck --repair` writes it"
         )
     return find_unknown_format(spool.root)
+
+
+def _is_read_only(spool: Spool) -> bool:
+    """Return whether nothing can be changed. After an error ext4 refuses every change, and since
+    Linux 6.15 its flags no longer say so. Raises OSError."""
+    fd = spool.fd(FIXED_FOLDERS[0])
+    try:
+        if not spool.files.is_of_network:
+            require_log(fd)
+    except OSError as error:
+        if error.errno != errno.EROFS:
+            raise
+        return True
+    return bool(os.fstatvfs(fd).f_flag & os.ST_RDONLY)
 
 
 def find_moved_folder(spool: Spool) -> str | None:

@@ -167,6 +167,22 @@ def test_a_server_on_a_read_only_file_system_is_not_ready(
     server.stop()
 
 
+def test_a_server_whose_ext4_has_met_an_error_is_not_ready(
+    loop_mount: Callable[..., Path], start_server: StartServer
+) -> None:
+    """It is still mounted to be written, and refuses every change."""
+    folder = loop_mount("ext4", 16, mount=("errors=remount-ro",))
+    server = start_server("--admin=127.0.0.1:0", root=folder / "root", module=IMPATIENT)
+    assert ask(server.admin_port, "/readyz").status == 200
+    device = os.stat(folder).st_dev
+    block = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").resolve().name
+    Path(f"/sys/fs/ext4/{block}/trigger_fs_error").write_text("1")
+
+    assert_problem(ask(server.admin_port, "/readyz"), 503, "unavailable", "read-only")
+    wait_until(lambda: "root in trouble" in server.log(), 100)
+    server.stop()
+
+
 def test_a_server_that_stops_is_not_ready(server: Server) -> None:
     with socket.create_connection(("127.0.0.1", server.port), timeout=20) as slow:
         slow.sendall(request_bytes("PUT", "/orders"))
