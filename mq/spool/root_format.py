@@ -105,8 +105,8 @@ def write_format(root: Path, files: Files, text: str) -> None:
 
 
 def fill_format(root: Path, files: Files) -> None:
-    """Let a blank file say `mq 2`, durably: a root that says so may have all that one of `mq 1`
-    has. Raises OSError."""
+    """Let the file say `mq 2`, durably, whether it is blank or says `mq 1`: a root of `mq 2` may
+    have all that one of `mq 1` has. Raises OSError."""
     fd = files.open_to_lock(str(root / FORMAT_FILE))
     try:
         # In place, because its bytes are locks. A disk may have left zeros there.
@@ -123,14 +123,8 @@ def raise_format(root: Path, files: Files) -> None:
     version does not know stays, and raises StoreUnavailable. Raises OSError."""
     if (why := find_unknown_format(root)) is not None:
         raise StoreUnavailable(why)
-    path = str(root / FORMAT_FILE)
     try:
-        fd = files.open_to_lock(path)
+        fill_format(root, files)
     except FileNotFoundError:
         write_format(root, files, LONG_SEALS)
-        fd = files.open_to_lock(path)
-    try:
-        files.write(fd, f"{LONG_SEALS}\n".encode())
-        files.sync(fd)
-    finally:
-        files.close(fd)
+        fill_format(root, files)  # Another process may have written `mq 1` first.

@@ -110,7 +110,6 @@ NOT_RUN_HERE = {
     name_of(remove.unsynced_removal): "says what `remove` and `remove_leased` yield",
     name_of(ctl): "runs the same operations over the same barrier",
     name_of(fsck): "repairs by hand, and is run again",
-    name_of(root_format.fill_format): "a repair of fsck, which is run again",
     name_of(probe.probe): "what it writes is nobody's",
     name_of(parts.BatchPart._known): "as `own_id._adopt` does",
     name_of(move.unsynced_move): "says what moves yield",
