@@ -10,6 +10,7 @@ from itertools import count
 from pathlib import Path
 
 from mq.config import ReaperConfig
+from mq.ctl.ways.access import QueueMove
 from mq.ctl.ways.by_root import RootAccess
 from mq.disk.files import Files
 from mq.errors import ClaimError, MQError
@@ -146,11 +147,11 @@ def send_batch(access: RootAccess) -> None:
 
 
 def redrive(access: RootAccess) -> None:
-    assert access.move(DEAD, ORDERS, 1, None) == (1, [])
+    assert access.move(QueueMove(DEAD, ORDERS), 1) == (1, [])
 
 
 def touch(access: RootAccess) -> None:
-    with suppress(MQError):  # a damaged message is none
+    with suppress(MQError):  # a damaged message has no lease
         access.touch(ORDERS, ONE, LONG_SECONDS, None)
 
 

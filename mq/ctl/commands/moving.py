@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple
 
 import click
 
@@ -15,7 +14,7 @@ from mq.ctl.arguments import ID, LEASE, QUEUE, REASON, queue_argument
 from mq.ctl.common_flags import everywhere, flags_of, opened
 from mq.ctl.screen import display
 from mq.ctl.screen.progress import ProgressBar
-from mq.ctl.ways.access import Access, ShownMessage, exit_code_of
+from mq.ctl.ways.access import Access, QueueMove, ShownMessage, exit_code_of
 from mq.errors import (
     CommandFailed,
     ExitCode,
@@ -33,17 +32,6 @@ _max = click.option("-n", "--max", "limit", type=click.IntRange(1),
                     "ready]")  # fmt: skip
 _ids = click.option("--id", "ids", type=ID, multiple=True, metavar="ID",
                     help="Only this message, whatever its state; may be given again.")  # fmt: skip
-
-
-class _Way(NamedTuple):
-    """The two queues of a move, and its reason. With `died_in` only messages that died there are
-    moved, unless they are named."""
-
-    source: QueueName
-    target: QueueName
-    reason: str | None = None
-    lease: int | None = None
-    died_in: QueueName | None = None
 
 
 @click.command()
@@ -79,7 +67,7 @@ def move(
     if source == target:
         raise click.UsageError(f"messages of queue {source} are in it already; name another queue")
     with opened(flags) as access:
-        moved, taken = _move(access, [_Way(source, target, reason, lease)], limit, ids)
+        moved, taken = _move(access, [QueueMove(source, target, reason, lease)], limit, ids)
     _say_what_stays(moved, taken, target)
     document = {"source": source, "target": target, "moved": moved}
     display.say(flags.as_json, document, f"moved {messages_text(moved)}")
@@ -116,15 +104,15 @@ def redrive(
         raise click.UsageError(f"name the queue itself: {queue.removesuffix(DEAD_SUFFIX)}")
     with opened(flags) as access:
         named = QueueName(access.settings(queue).get("dead-letters", dead))
-        ways = [
-            _Way(source, target or queue, died_in=None if source == dead else queue)
+        moves = [
+            QueueMove(source, target or queue, died_in=None if source == dead else queue)
             for source in dict.fromkeys((dead, named))
             if _may_be_there(access, source)
         ]
-        if not ways:
+        if not moves:
             text = f"queue {queue} has no dead letters: there is no queue {named}"
             raise CommandFailed(ExitCode.NOT_FOUND, text)
-        moved, taken = _move(access, ways, limit, ids)
+        moved, taken = _move(access, moves, limit, ids)
     _say_what_stays(moved, taken, target or queue)
     display.say(flags.as_json, {"queue": queue, "redriven": moved}, f"moved {messages_text(moved)}")
     if not moved:
@@ -147,22 +135,22 @@ def _refuse_both(limit: int | None, ids: tuple[MessageId, ...]) -> None:
 
 
 def _move(
-    access: Access, ways: Sequence[_Way], limit: int | None, ids: tuple[MessageId, ...]
+    access: Access, moves: Sequence[QueueMove], limit: int | None, ids: tuple[MessageId, ...]
 ) -> tuple[int, list[str]]:
-    """Move messages, the first way first. Returns how many were moved, and which stay because
+    """Make these moves one after the other. Returns how many were moved, and which stay because
     their ids are taken. If it is cut short, stderr says how many were moved by then."""
     bar = ProgressBar("moving", len(ids) if ids else limit)
     try:
         with bar:
             if ids:
-                _move_by_id(access, ways, ids, bar)
+                _move_by_id(access, moves, ids, bar)
                 return bar.done, []
             taken = []
-            for way in ways:
+            for move in moves:
                 left = None if limit is None else limit - bar.done
                 if left != 0:
-                    move_all = _move_ready if way.died_in is None else _move_dead
-                    taken += move_all(access, way, left, bar)
+                    move_all = _move_ready if move.died_in is None else _move_dead
+                    taken += move_all(access, move, left, bar)
             return bar.done, taken
     except KeyboardInterrupt:
         moved = messages_text(bar.done)
@@ -175,46 +163,44 @@ def _move(
 
 
 def _move_by_id(
-    access: Access, ways: Sequence[_Way], ids: tuple[MessageId, ...], bar: ProgressBar
+    access: Access, moves: Sequence[QueueMove], ids: tuple[MessageId, ...], bar: ProgressBar
 ) -> None:
     for number, message_id in enumerate(ids, 1):
-        for source, target, reason, lease, _ in ways:
+        for move in moves:
             try:
-                access.move_by_id(source, target, message_id, reason=reason, lease=lease)
+                # A message that is named is moved wherever it died.
+                access.move_by_id(move._replace(died_in=None), message_id)
                 break
             except MQError as error:
-                if source == ways[-1].source or _kind_of(error) != _GONE:
+                if move is moves[-1] or _kind_of(error) != _GONE:
                     raise
         bar.tell(number)
 
 
-def _move_ready(access: Access, way: _Way, limit: int | None, bar: ProgressBar) -> list[str]:
+def _move_ready(access: Access, move: QueueMove, limit: int | None, bar: ProgressBar) -> list[str]:
     """Move ready messages. Returns the ids of those that stay."""
-    source, target, reason, *_ = way
     # Even of an empty queue one is asked for, so that a missing target is reported.
-    left = max(1, access.describe_queue(source).ready) if limit is None else limit
+    left = max(1, access.describe_queue(move.source).ready) if limit is None else limit
     bar.total = end = bar.done + left
     some, taken = 1, dict[str, None]()
     while some and bar.done < end:
-        some, stay = access.move(source, target, min(end - bar.done, MAX_MOVES), reason)
+        some, stay = access.move(move, min(end - bar.done, MAX_MOVES))
         bar.tell(bar.done + some)
         taken |= dict.fromkeys(stay)
     return list(taken)
 
 
-def _move_dead(access: Access, way: _Way, limit: int | None, bar: ProgressBar) -> list[str]:
+def _move_dead(access: Access, move: QueueMove, limit: int | None, bar: ProgressBar) -> list[str]:
     """Move ready messages that died in one queue, out of a queue to which others may send theirs
     too. Returns the ids of those that stay."""
-    source, taken = way.source, list[str]()
-    found = access.peek(source, access.describe_queue(source).ready)
+    taken = list[str]()
+    found = access.peek(move.source, access.describe_queue(move.source).ready)
     # All are found first: one with an own id that has left the queue says no more where it was.
-    ids = list(islice(_ids_of_dead(found, way.died_in), limit))
+    ids = list(islice(_ids_of_dead(found, move.died_in), limit))
     bar.total = bar.done + len(ids)
     for message_id in ids:
         try:
-            access.move_by_id(
-                source, way.target, message_id, reason=None, lease=None, died_in=way.died_in
-            )
+            access.move_by_id(move, message_id)
         except MQError as error:
             kind = _kind_of(error)
             if kind not in (_TAKEN, _GONE):

@@ -13,6 +13,7 @@ from mq.lifecycle import PurgeScope, State
 from mq.lines.ndjson import Line
 from mq.names import MessageId, QueueName
 from mq.properties import Properties
+from mq.spool.queue.queue_settings import NO_CHANGES
 
 _EXIT_CODES: Mapping[type[MQError], ExitCode] = {
     errors.QueueNotFound: ExitCode.NOT_FOUND,
@@ -30,9 +31,6 @@ _EXIT_CODES: Mapping[type[MQError], ExitCode] = {
     errors.PropertiesUnsupported: ExitCode.REFUSED,
     errors.StoreUnavailable: ExitCode.TRY_AGAIN,
 }
-
-NO_CHANGES: Mapping[str, str] = {}
-"""No setting is changed. `mqctl` over HTTP loads nothing of the folders to say so."""
 
 
 class QueueCounts(NamedTuple):
@@ -58,6 +56,18 @@ class Passed(NamedTuple):
 
     published: int
     gone: int
+
+
+class QueueMove(NamedTuple):
+    """A move of messages from one queue to another. With a `reason` they are dead letters there.
+    With a `lease` only the message under it is moved, with `died_in` only those that died in that
+    queue."""
+
+    source: QueueName
+    target: QueueName
+    reason: str | None = None
+    lease: int | None = None
+    died_in: QueueName | None = None
 
 
 class Readable(Protocol):
@@ -151,24 +161,13 @@ class Access(Protocol):
     def release(self, queue: QueueName, message_id: MessageId, lease: int | None) -> None:
         """Put a message back into its queue. If a lease is given, only under that one."""
 
-    def move(
-        self, source: QueueName, target: QueueName, limit: int, reason: str | None
-    ) -> tuple[int, list[str]]:
-        """Move the oldest ready messages, up to `limit` and MAX_MOVES. Returns how many were moved,
-        and the ids of those that stay because the target has other messages with these ids."""
+    def move(self, move: QueueMove, limit: int) -> tuple[int, list[str]]:
+        """Move the oldest ready messages, up to `limit` and MAX_MOVES; `lease` and `died_in` are
+        not looked at. Returns how many were moved, and the ids of those that stay because the
+        target has other messages with these ids."""
 
-    def move_by_id(
-        self,
-        source: QueueName,
-        target: QueueName,
-        message_id: MessageId,
-        *,
-        reason: str | None,
-        lease: int | None,
-        died_in: QueueName | None = None,
-    ) -> None:
-        """Move a message, whatever its state. If a lease is given, only under that one; with
-        `died_in` only one that died there."""
+    def move_by_id(self, move: QueueMove, message_id: MessageId) -> None:
+        """Move a message, whatever its state."""
 
     def remove(self, queue: QueueName, message_id: MessageId, lease: int | None) -> None:
         """Remove a message. If a lease is given, only under that one."""

@@ -17,7 +17,7 @@ from mq.client.retries import ask
 from mq.client.settings import settings_in
 from mq.client.wire import Operation, Request, json_in, query
 from mq.config import CHUNK_BYTES, MAX_ANSWER_MESSAGES, MAX_MOVES, SMALL_BODY_BYTES
-from mq.ctl.ways.access import NO_CHANGES, Passed, QueueCounts, Readable, ShownMessage
+from mq.ctl.ways.access import Passed, QueueCounts, QueueMove, Readable, ShownMessage
 from mq.ctl.ways.answers import header_of, message_in, message_of, passed_in
 from mq.ctl.ways.connect import ClientCredentials, admin_url, failure_of, open_session
 from mq.ctl.ways.same_root import require_same_root
@@ -25,6 +25,7 @@ from mq.errors import CommandFailed, InvalidName
 from mq.lifecycle import PurgeScope, State
 from mq.lines.ndjson import MEDIA_TYPE, Line
 from mq.names import MessageId, QueueName, parse_message_id
+from mq.spool.queue.queue_settings import NO_CHANGES
 
 T = TypeVar("T")
 
@@ -170,31 +171,17 @@ class HttpAccess:
     def release(self, queue: QueueName, message_id: MessageId, lease: int | None) -> None:
         self._run(by_id.release_now(self._session.context, queue, message_id, _tag(lease)))
 
-    def move(
-        self, source: QueueName, target: QueueName, limit: int, reason: str | None
-    ) -> tuple[int, list[str]]:
+    def move(self, move: QueueMove, limit: int) -> tuple[int, list[str]]:
+        source, target, reason, *_ = move
         most = min(limit, MAX_MOVES)
         return self._run(moves.move(self._session.context, target, source, most, reason))
 
-    def move_by_id(
-        self,
-        source: QueueName,
-        target: QueueName,
-        message_id: MessageId,
-        *,
-        reason: str | None,
-        lease: int | None,
-        died_in: QueueName | None = None,
-    ) -> None:
+    def move_by_id(self, move: QueueMove, message_id: MessageId) -> None:
+        source, target, reason, lease, died_in = move
+        context, tag = self._session.context, _tag(lease)
         with self._failures():
             moving = moves.move_many(
-                self._session.context,
-                target,
-                source,
-                [message_id],
-                reason,
-                lease=_tag(lease),
-                died_in=died_in,
+                context, target, source, [message_id], reason, lease=tag, died_in=died_in
             )
             for error in self._session.run(moving).values():
                 raise error

@@ -13,7 +13,7 @@ from typing import Any
 
 from mq.commit.operation import unavailable
 from mq.config import CHUNK_BYTES, SECOND_NS, SMALL_BODY_BYTES, ServerConfig
-from mq.ctl.ways.access import Passed, QueueCounts, Readable, ShownMessage
+from mq.ctl.ways.access import Passed, QueueCounts, QueueMove, Readable, ShownMessage
 from mq.ctl.ways.inspect import count_queue, count_queues, find_message, oldest_messages
 from mq.ctl.ways.messages import peeked_message, received_message
 from mq.ctl.ways.removals import Removals
@@ -195,23 +195,13 @@ class RootAccess:
         guard = None if lease is None else Guard(frozenset({lease}))
         self._runner.run(by_id.release(self._runner.work, queue, message_id, guard))
 
-    def move(
-        self, source: QueueName, target: QueueName, limit: int, reason: str | None
-    ) -> tuple[int, list[str]]:
-        moving = Moving(source, target, reason)
+    def move(self, move: QueueMove, limit: int) -> tuple[int, list[str]]:
+        moving = Moving(move.source, move.target, move.reason)
         moved = self._runner.run(move_ready(self._runner.work, moving, limit))
         return moved.number, [*moved.taken]
 
-    def move_by_id(
-        self,
-        source: QueueName,
-        target: QueueName,
-        message_id: MessageId,
-        *,
-        reason: str | None,
-        lease: int | None,
-        died_in: QueueName | None = None,
-    ) -> None:
+    def move_by_id(self, move: QueueMove, message_id: MessageId) -> None:
+        source, target, reason, lease, died_in = move
         guard = None if lease is None else Guard(frozenset({lease}))
         moving, work = Moving(source, target, reason, died_in), self._runner.work
         for error in self._runner.run(move_by_id(work, moving, [message_id], guard)):
