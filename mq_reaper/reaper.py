@@ -260,7 +260,7 @@ class Reaper:
                     raise OSError(code, os.strerror(code), name)
                 self._moves.unlink(OpenFolder(self._from, folder), name)
                 self._pass.files += 1
-                self.counts.reaped += not name.startswith(HIDDEN)  # Probes and settings are none.
+                self.counts.reaped += not name.startswith(HIDDEN)  # Not a probe, not settings.
             except OSError as error:
                 self._leave(name, error)
         return True

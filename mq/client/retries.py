@@ -183,7 +183,7 @@ class _Credentials:
 
     def pause_after_refusal(self, backoff_seconds: float) -> float | None:
         """Return how long to wait before the request is sent with another token, or None if there
-        is none."""
+        is no other."""
         now = self._context.clock()
         found = self._context.token.refresh(self._shown)
         if found is Refreshed.ANOTHER:

@@ -34,7 +34,7 @@ log = structlog.get_logger(__name__)
 
 
 def warn_of_misspelled() -> None:
-    """Log each variable that resembles one of a flag and is none. It is taken out of the
+    """Log each variable that is not that of a flag and resembles one. It is taken out of the
     environment, so that the children of `mq --standalone` do not say it again."""
     for name in sorted(os.environ):
         if not name.startswith("MQ_") or name in FLAG_VARIABLES | _OTHERS:

@@ -109,8 +109,8 @@ def info(context: click.Context, queue: QueueName) -> None:
 def create(context: click.Context, queue: QueueName, changes: Sequence[str]) -> None:
     """Make a queue. With --root also make the root, if it is missing or empty.
 
-    It has the settings that are named, as for `set`, from its first moment on. If it is there, they
-    are changed.
+    It has the named settings, as for `set`, from its first moment on. If the queue exists, they are
+    changed.
     """
     flags = flags_of(context)
     with opened(flags) as access:
@@ -164,7 +164,7 @@ def ack(
 @click.option("-n", "--max", "limit", type=click.IntRange(1), default=10, show_default=True,
               help="How many messages to show at most.")  # fmt: skip
 @click.option("--state", type=click.Choice([str(each) for each in SHOWN_STATES]),
-              help="Which messages to show: those that are ready, if it is not given.")  # fmt: skip
+              help="Which messages to show.  [default: ready]")  # fmt: skip
 @raw_option
 @everywhere
 @click.pass_context

@@ -81,7 +81,7 @@ class MetricsServer(ThreadingMixIn, WSGIServer):
                     client.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log a defect. A client that went away is none."""
+        """Log a defect, which a client that went away is not."""
         if not isinstance(sys.exc_info()[1], OSError):
             log.exception("metrics not served")
 

@@ -117,7 +117,7 @@ class NetworkFiles(Files):
         return super().status_of(folder_fd, name)
 
     def look_up(self, folder_fd: int | None, name: str) -> None:
-        """Do nothing where the file system is none of FUSE. NFS and Lustre take each name that they
+        """Do nothing unless the file system is one of FUSE. NFS and Lustre take each name that they
         have not cached for free, and ask nobody (nfs_is_exclusive_create, ll_lookup_nd)."""
         if self._is_asked:
             super().look_up(folder_fd, name)

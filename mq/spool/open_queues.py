@@ -216,8 +216,8 @@ class OpenQueues:
         return True
 
     def is_queue(self, status: os.stat_result) -> bool:
-        """Return whether `status` is that of a folder of MQ. No rename leads from one file system
-        to another, so what is mounted there is none."""
+        """Return whether `status` is that of a folder of MQ. What is mounted there is not one: no
+        rename leads from one file system to another."""
         is_ours = stat.S_ISDIR(status.st_mode) and status.st_uid in self._files.owners
         return is_ours and status.st_dev == os.fstat(self.fd).st_dev
 

@@ -187,7 +187,7 @@ async def _rules_of(operations: Operations, call: SqsCall, queue: QueueName) -> 
 
 
 def _rules_by(queue: QueueName, settings: QueueSettings, trace: str | None) -> Rules:
-    """Return what counts for a queue with these settings. A trace that is not a text is none."""
+    """Return what counts for a queue with these settings. A trace that is not a text is dropped."""
     told = trace if trace and is_text(trace) else None
     return Rules(is_fifo(queue), message_limit(settings), settings, told)
 

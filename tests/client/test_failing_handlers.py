@@ -1,4 +1,4 @@
-"""Handlers that are none, and handlers that fail in odd ways."""
+"""Handlers that cannot be called, and handlers that fail in odd ways."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mqctl` and servers that refuse, or are none; ends that come early."""
+"""`mqctl` and servers that refuse, or are not servers of MQ; ends that come early."""
 
 from __future__ import annotations
 

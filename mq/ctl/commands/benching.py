@@ -40,7 +40,7 @@ _VISIBILITY = "3600"
 @click.option("-s", "--size", type=click.IntRange(1, 65536), default=256, show_default=True,
               help="Bytes of a body.")  # fmt: skip
 @click.option("--rounds", type=click.IntRange(1, 100), default=3, show_default=True,
-              help="How often all of it is measured; the medians are printed.")  # fmt: skip
+              help="How often to measure everything; the medians are printed.")  # fmt: skip
 @everywhere
 @click.pass_context
 def bench(

@@ -75,7 +75,7 @@ def execute(
 ) -> None:
     """Run COMMAND for each message of QUEUE, until SIGTERM or SIGINT.
 
-    With --then it works off other queues as well, whenever those before have nothing.
+    With --then it takes from other queues too, when those before them have no message.
 
     Write -- before COMMAND. It gets the body on stdin, and MQ_QUEUE, MQ_MESSAGE_ID,
     MQ_RECEIVE_COUNT, MQ_PUBLISHED_AT, MQ_CONTENT_TYPE and MQ_PROPERTIES, a JSON object, in its
@@ -89,7 +89,7 @@ def execute(
         raise click.UsageError("exec waits for messages and renews leases: it needs a server; "
                                "use --url")  # fmt: skip
     if content_type is not None and target is None:
-        raise click.UsageError("--content-type is of what --to publishes: give that too")
+        raise click.UsageError("--content-type describes what --to publishes; give --to too")
     _require_command(command[0])
     from mq.client import operations
     from mq.client.blocking.worker import Worker

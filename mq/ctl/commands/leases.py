@@ -18,7 +18,7 @@ from mq.names import MessageId, QueueName
 @click.option("--visibility", "visibility_seconds", required=True,
               type=Seconds(0, MAX_VISIBILITY_SECONDS, min_open=True),
               help="Seconds from now until the message returns.")  # fmt: skip
-@click.option("--lease", type=LEASE, help="Only this lease, as recv showed it; else any.")
+@click.option("--lease", type=LEASE, help="Only under this lease, as recv showed it.")
 @everywhere
 @click.pass_context
 def touch(
@@ -40,8 +40,7 @@ def touch(
 @click.argument("queue", type=QUEUE, required=False)
 @click.argument("ids", metavar="[ID]...", type=ID, nargs=-1)
 @click.option("--lease", type=LEASE, help="Only under this lease, as recv showed it.")
-@click.option("--group", help="In place of a message: the group of a Spark query, as its option "
-              "says.")  # fmt: skip
+@click.option("--group", help="The group of a Spark query, as its option says.")
 @click.option("--force", is_flag=True, help="With --group: give back sealed batches too, which the "
               "query may have written already.")  # fmt: skip
 @everywhere

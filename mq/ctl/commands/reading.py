@@ -38,7 +38,7 @@ _AWAY = (ExitCode.UNAVAILABLE, ExitCode.TRY_AGAIN)
 def cat(context: click.Context, queue: QueueName, ids: tuple[MessageId, ...], raw: bool) -> None:
     """Write the bodies of messages to stdout, whatever their state.
 
-    Nothing is between them, and nothing is changed. With --json write a document for each.
+    Nothing is written between them, and nothing is changed. With --json write a document for each.
     """
     flags = flags_of(context)
     put = display.write_document if flags.as_json else display.write_content
@@ -70,8 +70,8 @@ def tail(
 ) -> None:
     """Write the bodies of the newest ready messages, oldest first.
 
-    A body that does not end with a line break gets one. Nothing is changed. With -f a restart of
-    the server is waited for.
+    A body that does not end with a line break gets one. Nothing is changed. With -f it goes on
+    after a restart of the server.
     """
     flags = flags_of(context)
     put = display.write_line if is_long else display.write_as_line

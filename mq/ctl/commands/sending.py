@@ -44,7 +44,8 @@ from mq.names import MessageId, QueueName
 @click.option("--delay", "delay_seconds", type=Seconds(0, MAX_DELAY_SECONDS),
               help="Seconds for which it is hidden.  [default: the queue's setting]")  # fmt: skip
 @click.option("--property", "properties", type=PROPERTY, multiple=True,
-              help="Keep this with the message, as X-Meta-Shop=north; repeatable.")  # fmt: skip
+              help="Keep this with the message, such as X-Meta-Shop=north; may be given "
+              "again.")  # fmt: skip
 @queues_option("--also", "Publish it to this queue as well, to all or to none; for more queues "
                "write commas, or give it again.")  # fmt: skip
 @click.option("--batch", "is_batch", is_flag=True,

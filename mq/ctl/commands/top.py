@@ -45,7 +45,7 @@ def top(
     once: bool,
     admin: str | None,
 ) -> None:
-    """Show the queues with what comes and goes, as it changes.
+    """Show the queues live, and how fast messages come and go.
 
     With names it shows only those. Where stdin or stdout is not a terminal, or TERM is dumb, it
     prints one table. It changes nothing.

@@ -195,7 +195,7 @@ def _names_used(function: ast.AST) -> set[str]:
 
 
 def running_site() -> str | None:
-    """The site whose call is under way; None if it is none of the packages'."""
+    """The site whose call is under way; None if no call of the packages is."""
     return _site_of(sys._getframe(1))
 
 

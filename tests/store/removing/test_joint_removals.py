@@ -104,7 +104,7 @@ async def test_those_with_a_lease_and_those_without_may_be_mixed(
 
 
 async def test_each_counts_under_its_own_lease_alone(root: Path) -> None:
-    """That of another message in the same round is none."""
+    """The lease of another message in the same round does not count."""
     async with store_on(root) as store:
         a, b, c = await received(store, 3)
         swapped = a._replace(lease=b.lease), b._replace(lease=a.lease)
