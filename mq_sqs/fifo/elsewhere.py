@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from mq.ids import is_server_id, order_key
+from mq.ids import id_of_time, is_server_id, order_key
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, is_fifo
 from mq.spool.message.burial import origin_of
@@ -19,10 +19,6 @@ from mq.spool.message.held import Opened
 from mq.spool.queue.purged import PURGED_SUFFIX
 from mq.spool.spool import Spool
 from mq_sqs.fifo.loading import FoundMessage, look, read_message
-
-_NS_PER_MS = 1_000_000
-_TIME_CHARACTERS = 13
-"""The length of the milliseconds in a UUIDv7, with the hyphen."""
 
 
 class SentAsk(NamedTuple):
@@ -56,7 +52,7 @@ def read_sent(
     by_queue = {each.queue: each for each in asks}
     known: set[tuple[QueueName, MessageId]] = set()
     search = _Search(
-        min(_text_of(max(each.since_ns, each.purged_ns)) for each in asks),
+        id_of_time(min(max(each.since_ns, each.purged_ns) for each in asks)),
         changed_ns,
         asks[0].queue if len(asks) == 1 else None,
     )
@@ -161,9 +157,4 @@ def _purged(
 
 
 def _is_young(message_id: str, since: str) -> bool:
-    return message_id[:_TIME_CHARACTERS] >= since and is_server_id(message_id)
-
-
-def _text_of(time_ns: int) -> str:
-    head = f"{max(time_ns, 0) // _NS_PER_MS:012x}"
-    return f"{head[:8]}-{head[8:]}"
+    return message_id >= since and is_server_id(message_id)
