@@ -14,7 +14,7 @@ import os
 import resource
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from itertools import count
 
@@ -189,6 +189,12 @@ class OpenQueues:
     def drop(self, queue: str) -> None:
         """Forget a queue that was deleted or whose folder is another one."""
         self._opened.pop(queue, None)
+
+    def keep(self, queues: Collection[str]) -> None:
+        """Close the folders of all other queues: while one that was deleted is open, it takes
+        room."""
+        for queue in self._opened.keys() - queues:
+            self.drop(queue)
 
     def close(self) -> None:
         """Let go of every folder; each is opened again when it is asked for."""

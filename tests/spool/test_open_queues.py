@@ -20,6 +20,7 @@ from mq.spool.network_files import NetworkFiles
 from mq.spool.open_queues import MAX_OPEN_QUEUES
 from mq.spool.root import open_root
 from mq.spool.spool import Spool
+from mq.store.queue.expiry import queues_to_expire
 from tests.support.descriptors import open_paths
 from tests.support.messages import names_in, write_message
 from tests.support.stores import LONG_SECONDS, ORDERS, publish, receive, store_on
@@ -132,6 +133,19 @@ async def test_a_queue_that_another_process_deleted_is_closed(root: Path, orders
             await store.receive(ORDERS, LONG_SECONDS)
 
         assert opened_folders(root / "queues") == opened_folders(root / "remove") == []
+
+
+async def test_what_other_processes_make_and_delete_does_not_stay_open(root: Path) -> None:
+    """A look at the settings of each queue opens its folder."""
+    async with store_on(root) as store:
+        (root / "queues" / "answers").mkdir()
+        queues_to_expire(store._work)
+        assert str(root / "queues" / "answers") in opened_folders(root / "queues")
+        (root / "queues" / "answers").rmdir()
+
+        queues_to_expire(store._work)
+
+        assert not [each for each in open_paths() if "answers" in each]
 
 
 class StaleFiles(NetworkFiles):

@@ -53,6 +53,7 @@ def queues_to_expire(work: Workspace) -> list[QueueName]:
     """Return the queues with a ttl. For a worker: it looks at each queue. Raises OSError."""
     queues = work.spool.queue_names()
     work.settings.keep(queues)
+    work.spool.queues.keep(queues)
     return [each for each in queues if work.settings.of(each).ttl_seconds is not None]
 
 
