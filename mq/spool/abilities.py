@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mq.disk.files import HIDDEN, LACKS_RENAME_FLAGS, LACKS_UNNAMED_FILES, Files
+from mq.names import MessageId, QueueName, file_name
 from mq.spool.file_system import (
     file_system_kind,
     is_of_network,
@@ -89,6 +90,7 @@ class _Trial:
         is_network = self._files.is_of_network
         shared = "yes: other machines may work on it" if is_network else "no: this machine alone"
         yield Ability("network file system", is_network, f"{self._kind}; {shared}")
+        yield self._try("names with a colon", self._names, "no message has a name", is_needed=True)
         yield self._try("rename without replacing", self._renames, "looks first, then renames")
         yield self._try("exchange of two names", self._exchanges, "a purge moves each message")
         yield self._try("unnamed files", self._makes_unnamed, "uploads have hidden names")
@@ -132,6 +134,10 @@ class _Trial:
                 raise OSError(error.errno, error.strerror, name) from error
             is_there, otherwise = False, f"{otherwise} ({error.strerror})"
         return Ability(name, is_there, "works" if is_there else otherwise, is_needed)
+
+    def _names(self) -> bool:
+        self._make(file_name(QueueName("queue"), MessageId("id")))
+        return True
 
     def _renames(self) -> bool:
         one, two = self._make("one"), self._make("two")

@@ -3,6 +3,7 @@ writable. A root that is not is refused with one line that names the folder and 
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -34,10 +35,8 @@ _HIDDEN_IN_NEW = re.compile(rf"{re.escape(PROBE_PREFIX)}.*|\.[0-9a-f-]{{16,36}}|
 
 
 def open_root(root: Path, mode: int, files: Files) -> tuple[Spool, FileSystem]:
-    """Make the tree where it is missing, check it, and open it for a server.
-
-    Several servers may do so at once. Raises StartRefused.
-    """
+    """Make the tree where it is missing, check it, and open it for a server. Several servers may do
+    so at once. Raises StartRefused."""
     root = Path(os.path.abspath(root))
     with _refusing(root):
         root = _resolve(root)
@@ -146,8 +145,7 @@ def _open_checked(root: Path, files: Files, actor: Actor) -> Spool:
 
 
 def _resolve(root: Path) -> Path:
-    """Return the real path of the root. Refuses a root that is reached through a link which another
-    user may have planted."""
+    """Return the real path of the root. Refuses one behind a link that others may have planted."""
     _refuse_planted_links(root)
     return Path(os.path.realpath(root))
 
@@ -233,8 +231,7 @@ def _keep_names_from_others(files: Files, folder: Path) -> None:
 
 
 def _refuse_links(root: Path) -> None:
-    """Refuse a link in the place of a folder of the root: its target may be exchanged at any
-    time."""
+    """Refuse a link in the place of a folder of the root: its target may change at any time."""
     for folder in (root / name for name in FIXED_FOLDERS):
         if folder.is_symlink():
             raise StartRefused(
@@ -283,7 +280,8 @@ def _send_probe(spool: Spool) -> None:
     disk it does not get there: a server starts all the same, because its receivers make room. What
     is left of the file then, fsck finds."""
     files = spool.files
-    name = f"{PROBE_PREFIX}{os.getpid()}-{os.urandom(6).hex()}"
+    # With a colon, as messages have one; what stands before that is not a queue's, as in a batch.
+    name = f"{PROBE_PREFIX}{os.getpid()}+:{os.urandom(6).hex()}"
     try:
         fd = files.open_unnamed(spool.fd(Folder.NEW), spool.file_mode)
         try:
@@ -295,5 +293,8 @@ def _send_probe(spool: Spool) -> None:
         finally:
             files.close(fd)
     except OSError as error:
+        if error.errno == errno.EINVAL:  # As on vfat.
+            why = f"root {spool.root}: no name may have a colon on this file system; choose another"
+            raise StartRefused(ExitCode.SYSTEM, why) from error
         if error.errno not in NO_ROOM:
             raise

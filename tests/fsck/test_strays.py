@@ -30,7 +30,7 @@ def fsck(spool: Spool) -> Fsck:
     return Fsck(spool)
 
 
-@pytest.mark.parametrize("name", ["new/.0123abcd", "queues/.probe-1-ab", "delay/.probe-1-ab"])
+@pytest.mark.parametrize("name", ["new/.0123abcd", "queues/.probe-1-ab", "delay/.probe-1+:ab"])
 def test_what_a_dead_process_left_goes_to_the_reaper(root: Path, fsck: Fsck, name: str) -> None:
     (root / name).touch()
     hidden = name.partition("/")[2]

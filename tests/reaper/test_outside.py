@@ -59,7 +59,7 @@ def test_remove_of_a_root_that_no_server_has_opened_is_reaped_whole(tmp_path: Pa
 def test_remove_alone_is_reaped_wherever_it_is_mounted(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     (folder / "orders:.0123").mkdir(parents=True)
-    for name in ("orders:1", "orders:1~2", ".probe-1-abc", "orders.dead:2", "orders:.0123/3"):
+    for name in ("orders:1", "orders:1~2", ".probe-1+:abc", "orders.dead:2", "orders:.0123/3"):
         write_message(folder / name)
     (tmp_path / "remove").mkdir()
 

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from mq.disk.files import Files
+from mq.errors import ExitCode, StartRefused
 from mq.spool import abilities
 from mq.spool.abilities import Ability, try_abilities
-from tests.support.faults import OldFiles, PlainFiles, raising
+from mq.spool.root import open_root
+from tests.support.faults import OldFiles, PlainFiles, WindowsFiles, raising
 
 
 def _found(root: Path) -> dict[str, Ability]:
@@ -43,6 +45,7 @@ def test_all_that_is_needed_is_found_here_and_nothing_is_left(tmp_path: Path) ->
     [
         (OldFiles, {"rename without replacing", "unnamed files"}),
         (PlainFiles, {"extended attributes"}),
+        (WindowsFiles, {"names with a colon"}),
         (NoLocks, {"lock of a file", "lock of a folder"}),
         (LonelyLocks, {"lock of a byte"}),
     ],
@@ -57,6 +60,13 @@ def test_what_is_missing_is_named(
 
     assert before - after == missing
     assert os.listdir(tmp_path) == []
+
+
+def test_no_server_starts_where_names_have_no_colon(tmp_path: Path) -> None:
+    with pytest.raises(StartRefused, match="no name may have a colon") as refused:
+        open_root(tmp_path / "root", 0o700, WindowsFiles())
+
+    assert refused.value.exit_code is ExitCode.SYSTEM
 
 
 def test_on_a_network_file_system_the_ways_round_are_tried(

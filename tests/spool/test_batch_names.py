@@ -10,5 +10,5 @@ def test_names_of_batches_are_told_from_uploads_and_probes() -> None:
     batch = new_batch_name(QueueName("orders"))
 
     assert parse_batch_name(batch.sealed) == parse_batch_name(batch.open) == batch
-    others = [".0123456789abcdef", ".probe-1-ab", "orders:1", ".:1", ".a b:1"]
+    others = [".0123456789abcdef", ".probe-1+:ab", "orders:1", ".:1", ".a b:1"]
     assert [parse_batch_name(name) for name in others] == [None] * 5

@@ -121,6 +121,22 @@ class PlainFiles(WatchedFiles):
         return None
 
 
+class WindowsFiles(Files):
+    """A file system that refuses names with a colon, as vfat does."""
+
+    def create(self, folder_fd: int, name: str, mode: int) -> int:
+        self._check(name)
+        return super().create(folder_fd, name, mode)
+
+    def link(self, fd: int, folder_fd: int, name: str) -> None:
+        self._check(name)
+        super().link(fd, folder_fd, name)
+
+    def _check(self, name: str) -> None:
+        if ":" in name:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), name)
+
+
 class FarFiles(Files):
     """Those of another machine, to which the locks of folders do not reach."""
 
