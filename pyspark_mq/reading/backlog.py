@@ -4,7 +4,8 @@ when this has run dry."""
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from itertools import chain, islice, repeat
 
 from mq.ids import id_of_key, order_key
@@ -13,11 +14,22 @@ from mq.spool.queue.listing import key_of, list_queue
 from mq.spool.spool import Spool
 from pyspark_mq.options.queue_patterns import match_queues
 
+_COUNTING_SHARE = 0.1
+"""How much of the time counting may take: a deep queue takes long to list, and Spark asks at each
+batch, however small that is."""
+
 
 class Backlog:
     """The messages of the queues that match `patterns`. After `freeze` none is added."""
 
-    def __init__(self, spool: Spool, patterns: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        spool: Spool,
+        patterns: tuple[str, ...],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock = clock
+        self._counted, self._count_from = 0, clock()
         self._spool = spool
         self._patterns = patterns
         self._waiting: Iterator[tuple[str, QueueName]] = iter(())
@@ -47,20 +59,27 @@ class Backlog:
         popped = list(islice(chain(self._put_back, self._waiting), count))
         self._put_back.clear()
         self._count -= len(popped)
+        self._counted -= len(popped)
         return [(queue, MessageId(id_of_key(key))) for key, queue in popped]
 
     def put_back(self, queue: QueueName, message_id: MessageId) -> None:
         """Put back the message that `pop` returned last: it is for the next batch."""
         self._put_back.append((self._key(queue, message_id), queue))
         self._count += 1
+        self._counted += 1
 
     def leave(self, queue: QueueName, message_id: MessageId) -> None:
         """List this message no more."""
         self._left.add((queue, message_id))
 
     def count(self) -> int:
-        """Return how many messages wait in the queues now."""
-        return sum(sum(map(is_message_id, self._names(queue))) for queue in self._queues())
+        """Return how many messages wait in the queues; between two counts, how many were counted
+        and not popped since."""
+        if (started := self._clock()) >= self._count_from:
+            names = map(self._names, self._queues())
+            self._counted = sum(sum(map(is_message_id, each)) for each in names)
+            self._count_from = started + (self._clock() - started) / _COUNTING_SHARE
+        return max(0, self._counted)
 
     def _list(self) -> None:
         queues = self._queues()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain, repeat
+
 from mq.names import MessageId, QueueName
 from mq.spool.spool import Spool
 from pyspark_mq.reading.backlog import Backlog
@@ -30,3 +33,20 @@ def test_a_pattern_passes_over_fifo_queues(spool: Spool) -> None:
         backlog = Backlog(spool, patterns)
         assert backlog.look() == backlog.count() == (patterns != ("*.fifo",))
         assert backlog.pop() == (None if patterns == ("*.fifo",) else (QueueName("orders"), NEW))
+
+
+def test_messages_are_counted_a_tenth_of_the_time_and_what_is_popped_meanwhile_is_subtracted(
+    spool: Spool,
+) -> None:
+    write_message(spool.root / "queues/orders" / OLD)
+    clock: Iterator[float] = chain([0.0, 0.0, 1.0, 9.9, 9.9], repeat(10.0))
+    backlog = Backlog(spool, ("orders",), clock.__next__)
+    assert backlog.count() == 1  # It took a second.
+
+    write_message(spool.root / "queues/orders" / NEW)
+
+    assert backlog.count() == 1
+    backlog.look()
+    (spool.root / "queues/orders" / OLD).unlink()
+    assert (backlog.pop(), backlog.count()) == ((QueueName("orders"), OLD), 0)
+    assert backlog.count() == 1
