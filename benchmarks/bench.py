@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 import click
 import uvloop
 from ceilings import IDLE, MOST_IN_ONE_READ, compiled, file_calls, measure_idle, running_idle
-from disks import folders, kind_of
+from disks import folders
 from peers import PEERS, Peer
 from phases import measure, measure_batches, measure_many
 from report import report
@@ -32,6 +32,7 @@ from servers import Target, listener_of, more_descriptors, running_mq
 
 from mq.ctl.bench.endpoints import Endpoints
 from mq.ctl.bench.phases import PhaseRate
+from mq.spool.file_system import file_system_kind
 
 MEMORY = ("tmpfs", "ramfs")
 PARTS = ("ceilings", "requests", "batches", "many", "peers")
@@ -145,7 +146,7 @@ def rounds_within(rounds: int, minutes: float) -> Iterator[int]:
 
 
 def first_disk(places: Mapping[str, Path]) -> tuple[str, Path]:
-    on_disk = [place for place, folder in places.items() if kind_of(folder) not in MEMORY]
+    on_disk = [place for place, folder in places.items() if file_system_kind(folder) not in MEMORY]
     place = (on_disk or list(places))[0]
     return place, places[place]
 
@@ -238,7 +239,7 @@ def require_known(what: str, given: str, known: Sequence[str]) -> None:
 
 
 def durability_of(folder: Path) -> str:
-    if kind_of(folder) in MEMORY:
+    if file_system_kind(folder) in MEMORY:
         return "in memory, nothing is synced"
     return "every answer is on stable media, as far as the device under it goes"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from phases import close
-from servers import LISTENING, Target, line_with, stop
+from servers import Target, listening
 
 from mq.ctl.bench.endpoints import Endpoints
 from mq.ctl.bench.generator import connect, play
@@ -93,13 +93,8 @@ def how_synced(folder: Path) -> str:
 
 @contextmanager
 def running_idle(kind: str) -> Iterator[Target]:
-    words = [sys.executable, str(HERE / "idle.py"), kind]
-    server = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
-    try:
-        port = int(line_with(server, LISTENING)[1])
-        yield Target(kind, [("127.0.0.1", port)], Endpoints(), [server.pid])
-    finally:
-        stop([server])
+    with listening([sys.executable, str(HERE / "idle.py"), kind]) as (pid, port):
+        yield Target(kind, [("127.0.0.1", port)], Endpoints(), [pid])
 
 
 async def measure_idle(target: Target, messages: int, connections: int, body: bytes) -> Rates:

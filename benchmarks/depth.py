@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 import zlib
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -44,16 +45,15 @@ _SHALLOW = 1000
 _BODY = b"x" * 100
 
 
-def fill(root: Path, depth: int) -> None:
-    """Publish `depth` messages without a barrier."""
+def fill(root: Path, depth: int, draft_at: Callable[[int], Draft]) -> None:
+    """Publish `depth` messages to the queue `bench` of a new root, without a barrier."""
     spool, _ = open_root(root, 0o700, Files())
     work = Workspace(spool, ServerConfig(root), lambda: None)
     queue = QueueName("bench")
     make_queue(spool.files, spool.fd(Folder.QUEUES), queue)
-    draft = Draft(len(_BODY), zlib.crc32(_BODY), None, _BODY)
     with click.progressbar(range(depth), label=f"filling {depth}", file=sys.stderr) as steps:
-        for _ in steps:
-            without_barriers(publish(work, queue, draft))
+        for at in steps:
+            without_barriers(publish(work, queue, draft_at(at)))
     spool.files.sync_file_system(spool.fd(Folder.QUEUES))
     spool.close()
 
@@ -102,11 +102,12 @@ def main(*, root: Path, depth: int, rounds: int, messages: int, connections: int
     """Rates of a shallow queue and of a deep one, paired in each round."""
     more_descriptors()
     folder = Path(tempfile.mkdtemp(dir=root))
+    draft = Draft(len(_BODY), zlib.crc32(_BODY), None, _BODY)
     try:
         with ExitStack() as running:
             targets = []
             for waiting in (_SHALLOW, depth):
-                fill(folder / str(waiting), waiting)
+                fill(folder / str(waiting), waiting, lambda _: draft)
                 started = time.perf_counter()
                 target = running.enter_context(serving(folder / str(waiting)))
                 begun = time.perf_counter() - started

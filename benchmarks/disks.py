@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from mq.spool.file_system import file_system_kind
+
 _MEMORY = Path("/dev/shm")
 _BYTES = 3 * 2**30
 """Of each file system. Memory and sparse files take only what is written. Room for the log that xfs
@@ -27,7 +29,7 @@ _MAKE = {
 def folders(named: Sequence[Path]) -> Iterator[Mapping[str, Path]]:
     """Yield for each place its name and a folder of our own there, which is removed at the end."""
     with ExitStack() as stack:
-        places = {f"{kind_of(path)} {path}": path for path in named}
+        places = {f"{file_system_kind(path)} {path}": path for path in named}
         if not places and os.geteuid() == 0:
             places = stack.enter_context(_made())
         yield {
@@ -81,18 +83,6 @@ def _found() -> dict[str, Path]:
     temporary = Path(tempfile.gettempdir())
     print(f"only root can mount file systems of its own: {temporary} takes their place; name other "
           "folders as arguments", file=sys.stderr)  # fmt: skip
-    found = {kind_of(temporary): temporary}
+    found = {file_system_kind(temporary): temporary}
     has_room = _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _BYTES
     return {"tmpfs": _MEMORY, **found} if has_room else found
-
-
-def kind_of(path: Path) -> str:
-    """Return the file system that a folder lies on, as the kernel calls it."""
-    best = ("", "unknown")
-    real = str(path.resolve())
-    for line in Path("/proc/self/mounts").read_text().splitlines():
-        _, point, kind, *_ = line.split()
-        inside = real == point or real.startswith(point.rstrip("/") + "/")
-        if inside and len(point) >= len(best[0]):
-            best = (point, kind)
-    return best[1]

@@ -13,7 +13,6 @@ takes together: in both queues a receive does the same. ROOT needs an inode and 
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -26,19 +25,14 @@ from pathlib import Path
 import click
 import sqs
 import uvloop
-from depth import without_barriers
+from depth import fill
 from pairs import comparison, measure_pairs, peak_mib
-from servers import LISTENING, Target, line_with, more_descriptors, stop
+from servers import Target, listening, more_descriptors
 
-from mq.config import ServerConfig
 from mq.ctl.bench.phases import Rates
-from mq.disk.files import Files
 from mq.lifecycle import Folder
-from mq.names import QueueName, is_fifo
-from mq.spool.queue.queues import make_queue
-from mq.spool.root import open_root
-from mq.store.publishing.publish import Draft, publish
-from mq.store.shared_state import Workspace
+from mq.names import is_fifo
+from mq.store.publishing.publish import Draft
 from mq_sqs.messages.packing import kept_texts, trailer_of
 from mq_sqs.messages.properties import DEDUPLICATION_ID, GROUP_ID
 
@@ -46,36 +40,26 @@ _SHALLOW = 1000
 _BODY = "x" * 100
 
 
-def fill(root: Path, depth: int, groups: int) -> None:
+def fill_in_groups(root: Path, depth: int, groups: int) -> None:
     """Publish `depth` messages without a barrier. The queue becomes a FIFO queue by its name."""
-    spool, _ = open_root(root, 0o700, Files())
-    work = Workspace(spool, ServerConfig(root), lambda: None)
-    name = sqs.FIFO_ENDPOINTS.queue
+    name, body = sqs.FIFO_ENDPOINTS.queue, _BODY.encode()
     assert is_fifo(name)
-    filling = QueueName(sqs.QUEUE)
-    make_queue(spool.files, spool.fd(Folder.QUEUES), filling)
-    body = _BODY.encode()
-    with click.progressbar(range(depth), label=f"filling {depth}", file=sys.stderr) as steps:
-        for at in steps:
-            lane = {GROUP_ID: f"filled-{at % groups}", DEDUPLICATION_ID: f"filled-{at}"}
-            trailer = trailer_of("", kept_texts(lane))
-            draft = Draft(len(body), zlib.crc32(body), body=body, trailer=trailer)
-            without_barriers(publish(work, filling, draft))
-    (root / Folder.QUEUES / filling).rename(root / Folder.QUEUES / name)
-    spool.files.sync_file_system(spool.fd(Folder.QUEUES))
-    spool.close()
+
+    def draft_at(at: int) -> Draft:
+        lane = {GROUP_ID: f"filled-{at % groups}", DEDUPLICATION_ID: f"filled-{at}"}
+        trailer = trailer_of("", kept_texts(lane))
+        return Draft(len(body), zlib.crc32(body), body=body, trailer=trailer)
+
+    fill(root, depth, draft_at)
+    (root / Folder.QUEUES / sqs.QUEUE).rename(root / Folder.QUEUES / name)
 
 
 @contextmanager
 def gateway_on(root: Path) -> Iterator[Target]:
     command = [sys.executable, "-m", "mq_sqs", f"--root={root}", "--port=0", "--admin=",
                "--visibility=3600", "--allowed-host=mq"]  # fmt: skip
-    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    try:
-        port = int(line_with(server, LISTENING)[1])
-        yield Target("mq-sqs", [("127.0.0.1", port)], sqs.ENDPOINTS, [server.pid])
-    finally:
-        stop([server])
+    with listening(command) as (pid, port):
+        yield Target("mq-sqs", [("127.0.0.1", port)], sqs.ENDPOINTS, [pid])
 
 
 def first_use(target: Target, send: sqs.Case) -> float:
@@ -120,7 +104,7 @@ def main(
         with ExitStack() as running:
             targets = []
             for waiting in (_SHALLOW, depth):
-                fill(folder / str(waiting), waiting, max(1, waiting * groups // depth))
+                fill_in_groups(folder / str(waiting), waiting, max(1, waiting * groups // depth))
                 started = time.perf_counter()
                 target = running.enter_context(gateway_on(folder / str(waiting)))
                 begun = time.perf_counter() - started

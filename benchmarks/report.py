@@ -28,7 +28,7 @@ def report(run: Circumstances, rows: Sequence[Row]) -> str:
         ("Many connections: whole cycles, and one more client beside them", many(rows)),
         ("File calls in C, messages a second", file_calls(rows)),
         ("HTTP that does nothing, requests a second", idle(rows)),
-        ("Other servers", others(run, rows)),
+        ("Other servers", others(rows)),
     ]
     text = [f"**{title}**\n\n{lines}" for title, lines in parts if lines]
     return "\n\n".join([*text, foot(run, rows)])
@@ -136,7 +136,7 @@ def idle(rows: Sequence[Row]) -> str:
     return table(["", "connections", *PHASES], lines.values())
 
 
-def others(run: Circumstances, rows: Sequence[Row]) -> str:
+def others(rows: Sequence[Row]) -> str:
     peers = [row for row in rows if row.part == "peers"]
     places = {row.place for row in peers}
     lines: dict[tuple[str, str, int], list[object]] = {}

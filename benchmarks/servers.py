@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ from mq.ctl.bench.endpoints import Endpoints
 from mq.ctl.bench.generator import LoadDialect
 
 REPOSITORY = Path(__file__).parents[1]
-LISTENING = re.compile(r"listening url=http://127\.0\.0\.1:(\d+)")
+_LISTENING = re.compile(r"listening url=http://127\.0\.0\.1:(\d+)")
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
 
@@ -59,22 +59,28 @@ def serving(
     root: Path, checkout: Path = REPOSITORY, count: int = 1, reuse_port: bool = False
 ) -> Iterator[Target]:
     """Run what `running_mq` does on a root that the caller knows, and keeps."""
-    servers: list[subprocess.Popen[str]] = []
-    ports: list[int] = []
     command = [str(python_of(checkout)), "-m", "mq", f"--root={root}", "--visibility=3600",
                "--admin=", f"--peers={count - 1}"]  # fmt: skip
-    try:
+    found: list[tuple[int, int]] = []
+    with ExitStack() as stack:
         for _ in range(count):
-            port = ports[0] if ports and reuse_port else 0
+            port = found[0][1] if found and reuse_port else 0
             words = [*command, f"--port={port}", *(["--reuse-port"] if reuse_port else [])]
             # `-m` finds the package in the working directory, before any that is installed.
-            server = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, cwd=checkout)
-            servers.append(server)
-            ports.append(int(line_with(server, LISTENING)[1]))
-        addresses = [("127.0.0.1", port) for port in ports]
-        yield Target("mq", addresses, Endpoints(), [server.pid for server in servers])
+            found.append(stack.enter_context(listening(words, cwd=checkout)))
+        addresses = [("127.0.0.1", port) for _, port in found]
+        yield Target("mq", addresses, Endpoints(), [pid for pid, _ in found])
+
+
+@contextmanager
+def listening(words: Sequence[str], cwd: Path | None = None) -> Iterator[tuple[int, int]]:
+    """Run a server that logs its address, and yield its process id and its port. Raises
+    RuntimeError if it does not start."""
+    server = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, cwd=cwd)
+    try:
+        yield server.pid, _port_in_log(server)
     finally:
-        stop(servers)
+        stop([server])
 
 
 def python_of(checkout: Path) -> Path:
@@ -84,14 +90,13 @@ def python_of(checkout: Path) -> Path:
     return own if own.exists() else Path(sys.executable)
 
 
-def line_with(process: subprocess.Popen[str], pattern: re.Pattern[str]) -> re.Match[str]:
-    """Return the first line on standard error that matches. Raises RuntimeError if the process
-    ends."""
+def _port_in_log(process: subprocess.Popen[str]) -> int:
+    """Return the port that a server logs. Raises RuntimeError if it ends before that."""
     assert process.stderr is not None
     seen = []
     for line in process.stderr:
-        if match := pattern.search(line):
-            return match
+        if match := _LISTENING.search(line):
+            return int(match[1])
         seen.append(line)
     raise RuntimeError("".join(seen) or "it ended at once, without a word")
 

@@ -18,12 +18,11 @@ import json
 import re
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -34,7 +33,7 @@ from batches import publish_batch, receive_batch, remove_batch
 from disks import folders
 from phases import close
 from report import number, table
-from servers import LISTENING, Target, line_with, more_descriptors, stop
+from servers import Target, listening, more_descriptors
 
 from mq.ctl.bench.endpoints import Endpoints
 from mq.ctl.bench.generator import Script, connect, play
@@ -156,19 +155,15 @@ def running(folder: Path) -> Iterator[dict[str, Target]]:
     commands = {"mq": ["mq"], "mq-sqs": ["mq_sqs"], "signed": ["mq_sqs", f"--token-file={tokens}"]}
     shared = [f"--root={fresh / 'root'}", "--port=0", "--admin=", "--visibility=3600",
               "--allowed-host=mq"]  # fmt: skip
-    servers: list[subprocess.Popen[str]] = []
     targets: dict[str, Target] = {}
     try:
-        for name, words in commands.items():
-            server = subprocess.Popen(
-                [sys.executable, "-m", *words, *shared], stderr=subprocess.PIPE, text=True
-            )
-            servers.append(server)
-            port = int(line_with(server, LISTENING)[1])
-            targets[name] = Target(name, [("127.0.0.1", port)], ENDPOINTS, [server.pid])
-        yield targets
+        with ExitStack() as stack:
+            for name, words in commands.items():
+                command = [sys.executable, "-m", *words, *shared]
+                pid, port = stack.enter_context(listening(command))
+                targets[name] = Target(name, [("127.0.0.1", port)], ENDPOINTS, [pid])
+            yield targets
     finally:
-        stop(servers)
         shutil.rmtree(fresh)
 
 
