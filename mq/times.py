@@ -1,8 +1,8 @@
-"""Times as RFC 3339 in UTC, and durations in ns."""
+"""Times as RFC 3339 in UTC and in microseconds, and durations in ns."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from mq.config import SECOND_NS
@@ -11,10 +11,18 @@ _YEAR_1, _YEAR_9999 = -62_135_596_800, 253_402_300_799
 """The first and the last second that four digits of a year can say; the times of files go
 beyond."""
 
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
 
 def in_ns(seconds: float | None) -> int | None:
     """Return a duration in whole ns, and None for None."""
     return None if seconds is None else int(seconds * SECOND_NS)
+
+
+def in_us(time: datetime) -> int:
+    """Return a time in microseconds since 1970."""
+    return (time - _EPOCH) // _MICROSECOND
 
 
 def rfc3339(time_ns: int) -> str:

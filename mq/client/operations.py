@@ -43,8 +43,8 @@ _LONGEST_PURGE_SECONDS = 300.0
 
 _LOOK_SECONDS = 1.0
 _LOOKS_PER_SECOND = 50
-"""The pause of a worker that works off its queue: before a thread or task that found nothing looks
-again while others are at work; and how many such looks there are in all."""
+"""The pause of a worker that runs until its queue is empty: before a thread or task that found
+nothing looks again while others are at work; and how many such looks there are in all."""
 
 _MADE = frozenset({200, 201})
 _DELETED = frozenset({200})

@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
 
@@ -33,6 +32,7 @@ from mq.spool.message.held import Lost
 from mq.spool.message.opening import move_held, open_held
 from mq.spool.message.seal import Seal, sealing
 from mq.spool.message.trailer import pack_trailer, sealed
+from mq.times import in_us
 from pyspark_mq.by_url.allowance import Allowance
 from pyspark_mq.by_url.fetched import find_fetched, sync_fetched
 from pyspark_mq.by_url.servers import ServerChoice
@@ -45,9 +45,6 @@ every 10 ms."""
 
 LANES = 3
 """How many threads bring the messages of a long queue."""
-
-_EPOCH = datetime.fromtimestamp(0, UTC)
-_MICROSECOND = timedelta(microseconds=1)
 
 
 class Intake:
@@ -286,6 +283,6 @@ class Intake:
 
 
 def _seal_of(message: Message, trailer: bytes) -> Seal:
-    published_ns = (message.published_at - _EPOCH) // _MICROSECOND * 1000
+    published_ns = 1000 * in_us(message.published_at)
     count, lease = message.receive_count or 0, int(message.lease, 16)
     return sealed(message.body, trailer, max(published_ns, 0), count, lease)

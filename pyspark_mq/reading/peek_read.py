@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ from mq.client import Client, MessageNotFound, Peeked, QueueNotFound
 from mq.client.messages import PeekedState
 from mq.config import MAX_ANSWER_MESSAGES, MAX_SPARK_MESSAGE_BYTES
 from mq.names import DEAD_SUFFIX
+from mq.times import in_us
 from pyspark_mq.by_url.servers import ServerChoice
 from pyspark_mq.options.addresses import Addresses
 from pyspark_mq.options.options import Options
@@ -23,9 +23,6 @@ from pyspark_mq.reading.read_columns import (
     refuse_damaged,
     to_batches,
 )
-
-_EPOCH = datetime.fromtimestamp(0, UTC)
-
 
 _HIDDEN: tuple[PeekedState, ...] = ("leased", "delayed")
 
@@ -135,7 +132,7 @@ def _row(queue: str, peeked: Peeked) -> MessageRow:
         peeked.id,
         None if peeked.is_damaged or len(peeked.body) > MAX_SPARK_MESSAGE_BYTES else peeked.body,
         peeked.content_type,
-        (peeked.published_at - _EPOCH) // timedelta(microseconds=1),
+        in_us(peeked.published_at),
         min(peeked.receive_count or 0, MAX_RECEIVE_COUNT),
         "dead" if peeked.state == "ready" and queue.endswith(DEAD_SUFFIX) else peeked.state,
         len(peeked.body),

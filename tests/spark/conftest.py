@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from mq.disk.files import Files
 from tests.support.lone_root import Root
 from tests.support.packages import IS_SPARK_INSTALLED, JAVA_OPTIONS
 from tests.support.processes import Server
@@ -127,15 +128,16 @@ def site(root: Path, start_server: Callable[..., Server]) -> Iterator[UrlSite]:
 
 @pytest.fixture
 def start_driver(lone_root: Root) -> Iterator[Callable[..., Any]]:
-    """`start_driver(numPartitions="2")` is what Spark's driver runs, without Spark."""
+    """`start_driver(numPartitions="2")` is what Spark's driver runs, without Spark; it may be given
+    `Files` first."""
     from pyspark_mq.options.options import STREAM_READ, parse_options
     from pyspark_mq.reading.driver import Driver
 
     started: list[Any] = []
 
-    def start(**options: str) -> Any:
+    def start(files: Files | None = None, **options: str) -> Any:
         given = {"root": str(lone_root.path), "queue": "orders", "group": "lake"} | options
-        driver = Driver(parse_options(given, STREAM_READ))
+        driver = Driver(parse_options(given, STREAM_READ), files)
         started.append(driver)
         driver.begin()
         driver.fence()

@@ -5,14 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from mq.disk.files import Files
 from mq.errors import ClaimError
-from pyspark_mq.options.options import STREAM_READ, parse_options
 from pyspark_mq.reading.driver import SIDE_BY_SIDE_FROM, Driver
 from tests.support.faults import WatchedFiles
 from tests.support.lone_root import Root
@@ -65,20 +65,8 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClaimingFiles:
 
 
 @pytest.fixture
-def start(lone_root: Root) -> Iterator[Callable[..., Driver]]:
-    started: list[Driver] = []
-
-    def start_one(files: Files | None = None) -> Driver:
-        given = {"root": str(lone_root.path), "queue": "orders", "group": "lake"}
-        driver = Driver(parse_options(given | {"numPartitions": "2"}, STREAM_READ), files)
-        started.append(driver)
-        driver.begin()
-        driver.fence()
-        return driver
-
-    yield start_one
-    for driver in started:
-        driver.close()
+def start(start_driver: Callable[..., Driver]) -> Callable[..., Driver]:
+    return partial(start_driver, numPartitions="2")
 
 
 def bodies_of_parts(root: Root, batch: int) -> list[list[bytes]]:
