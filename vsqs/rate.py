@@ -22,6 +22,5 @@ class Rate:
         now = time.monotonic()
         rate = _MESSAGES_PER_REPORT / max(now - self._started, 1e-9)
         self._started = now
-        text = f"{self._count} ({rate:.2f}/s)"
-        print(*(("\r" + text,) if sys.stdout.isatty() else (text,)),
-              end="" if sys.stdout.isatty() else "\n", flush=True)  # fmt: skip
+        begin, end = ("\r", "") if sys.stdout.isatty() else ("", "\n")
+        print(f"{begin}{self._count} ({rate:.2f}/s)", end=end, flush=True)
