@@ -59,8 +59,8 @@ class LongReceive:
     there may be none, or what `receive_first` raises."""
 
     __slots__ = (
-        "_ask", "_by", "_done", "_is_over", "_loop", "_pause", "_poll", "_queues", "_taking",
-        "_waiter", "_was_busy",
+        "_ask", "_by", "_done", "_has_tried", "_is_over", "_loop", "_pause", "_poll", "_queues",
+        "_taking", "_waiter", "_was_busy",
     )  # fmt: skip
 
     def __init__(
@@ -81,7 +81,7 @@ class LongReceive:
         self._done = done
         self._loop = asyncio.get_running_loop()
         self._pause = _BUSY_PAUSE_SECONDS[0]
-        self._was_busy = self._is_over = False
+        self._has_tried = self._was_busy = self._is_over = False
         self._poll = poll
         self._waiter = poll.waiter = taking.waiting.enter(queues, self._go_on)
 
@@ -96,10 +96,22 @@ class LongReceive:
 
     def begin_later(self) -> None:
         """Begin with the next round, behind those that came before and share an operation."""
-        if self._is_of_one_queue:
-            self._try_together()
-        else:
+        if not self._is_of_one_queue:
             self._taking.committer.submit_later(self.begin)
+        elif self._is_all_for_others():
+            self._park(was_busy=False)
+        else:
+            self._try_together()
+
+    def _is_all_for_others(self) -> bool:
+        """Return whether others wait already, and the queue is known to have no more messages than
+        are for them: a try would find nothing."""
+        work, queue = self._taking.work, self._queues[0]
+        ahead, ready = self._waiter.ahead(queue), work.ready.get(queue)
+        if not ahead or ready is None or len(ready) > ahead:
+            return False
+        is_well = self._taking.committer.failure is None
+        return is_well and ready.is_loaded and work.sees_all_events(queue)
 
     def cancel(self) -> None:
         """End it for nobody. What is just being taken is given back, and `done` is not called."""
@@ -108,8 +120,9 @@ class LongReceive:
             self._leave()
 
     def _go_on(self, has_turn: bool) -> None:
-        """Try again, or end if there is no turn any more."""
-        if self._taking.waiting.is_stopped or (self._poll.is_over and not has_turn):
+        """Try again, or end if there is no turn any more. Nobody ends without a try."""
+        is_late = self._poll.is_over and self._has_tried and not has_turn
+        if self._taking.waiting.is_stopped or is_late:
             self._end([], None)
         elif self._is_of_one_queue:
             self._try_together()
@@ -135,6 +148,7 @@ class LongReceive:
         self._taking.committer.submit(Submitted(receiving, self._tried))
 
     def _tried(self, taken: ReceivedOrBusy | None, error: BaseException | None) -> None:
+        self._has_tried = True
         if self._is_over:
             if isinstance(taken, list):
                 self._taking.give_back(taken)
@@ -152,9 +166,9 @@ class LongReceive:
             self._was_busy = taken is Lost.BUSY
             self._end([], None)
         else:
-            self._park(taken is Lost.BUSY)
+            self._park(was_busy=taken is Lost.BUSY)
 
-    def _park(self, was_busy: bool) -> None:
+    def _park(self, *, was_busy: bool) -> None:
         until, self._was_busy = self._poll.deadline, was_busy
         if was_busy:
             until = min(until, self._loop.time() + self._pause)

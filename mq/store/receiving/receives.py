@@ -50,7 +50,7 @@ class Receives:
     async def close(self) -> None:
         """Let all waiting requests go, and wait for what runs in the background. What is given back
         after that is left to `put_back_left`."""
-        await self._watching.close()
+        self._watching.close()
         self._is_closing = True
         await asyncio.gather(*self._tasks, return_exceptions=True)
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from mq.commit.committer import Committer
+from mq.commit.operation import Called
 from mq.config import RELIST_WAITING_SECONDS
 from mq.errors import QueueNotFound, StoreUnavailable
 from mq.names import QueueName
@@ -31,18 +32,16 @@ class Watching:
         self._committer = committer
         self._loop = asyncio.get_running_loop()
         self._fd = -1 if work.ready.watch is None else work.ready.watch.fileno()
-        self._draining: asyncio.Task[None] | None = None
+        self._is_draining = False
         self._relisting: asyncio.Task[None] | None = None
         self.waiting = Waiters(self._begin, self._end)
         work.ready.came = self.waiting.came
         work.settings.changed = lambda queue: self.waiting.came(queue, MAX_WAITING_REQUESTS)
 
-    async def close(self) -> None:
-        """Let all requests that wait go. On return nothing runs."""
+    def close(self) -> None:
+        """Let all requests that wait go."""
         self.waiting.stop()
         self._end()
-        if self._draining is not None:
-            await self._draining
 
     def wake_for_what_is_left(self, queue: QueueName, count: int) -> None:
         """Wake up to `count` waiting requests if messages were left to them by `count` receives,
@@ -52,8 +51,7 @@ class Watching:
             self.waiting.wake(queue, count)
 
     def _begin(self) -> None:
-        if self._draining is None:
-            self._listen()
+        self._listen()
         self._relisting = self._loop.create_task(self._relist())
 
     def _end(self) -> None:
@@ -65,22 +63,25 @@ class Watching:
         self._work.counts.show_waiting({})
 
     def _listen(self) -> None:
-        if self._fd >= 0 and len(self.waiting) and not self.waiting.is_stopped:
+        is_wanted = len(self.waiting) and not (self.waiting.is_stopped or self._is_draining)
+        if self._fd >= 0 and is_wanted:
             self._loop.add_reader(self._fd, self._take_in_events)
 
     def _take_in_events(self) -> None:
         # It is not called again before these events are read.
         self._loop.remove_reader(self._fd)
-        self._draining = self._loop.create_task(self._drain())
+        self._is_draining = True
+        self._committer.submit(Called(self._work.ready.drain, (), self._drained))
 
-    async def _drain(self) -> None:
-        try:
-            await self._committer.call(self._work.ready.drain)
-        except StoreUnavailable:
-            await asyncio.sleep(_UNAVAILABLE_PAUSE_SECONDS)
-        finally:
-            self._draining = None
-            self._listen()
+    def _drained(self, result: object, error: BaseException | None) -> None:
+        if error is None:
+            self._listen_again()
+        else:
+            self._loop.call_later(_UNAVAILABLE_PAUSE_SECONDS, self._listen_again)
+
+    def _listen_again(self) -> None:
+        self._is_draining = False
+        self._listen()
 
     async def _relist(self) -> None:
         while True:

@@ -9,27 +9,32 @@ from typing import Any
 
 import pytest
 
+from mq.errors import StoreUnavailable
 from mq.names import QueueName
 from mq.store.receiving.long_receive import LongPoll
 from mq.store.receiving.oldest import Ask
 from mq.store.receiving.received_message import Received
 from mq.store.store import Store
-from tests.support.stores import ORDERS, publish, store_on
+from tests.support.faults import SYNCS, WatchedFiles
+from tests.support.stores import ORDERS, batch_of, draft_of, eventually, publish, store_on
 from tests.support.submits import note_operations, receive_one
 from tests.support.waiting import parked, waiters
 
 
 async def test_those_who_are_woken_together_share_an_operation(
-    root: Path, monkeypatch: pytest.MonkeyPatch
+    quick_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with store_on(root) as store:
+    """A thread of the committer could wake them one by one."""
+    async with store_on(quick_folder / "root") as store:
         tasks = await waiters(store, 30)
         made = note_operations(monkeypatch, "receive_first", "lease_some", "lease_each")
 
-        ids = await asyncio.gather(*(publish(store, b"body") for _ in tasks))
+        published = await store.publish_batch(ORDERS, batch_of(*(draft_of(b"body") for _ in tasks)))
         received = await asyncio.gather(*tasks)
 
-        assert [each.message_id for each in received if each is not None] == sorted(ids)
+        assert [each.message_id for each in received if each is not None] == [
+            each.message_id for each in published
+        ]
         assert len(made) <= 5
 
 
@@ -69,3 +74,65 @@ async def test_nothing_is_taken_for_one_who_leaves_before_its_round(
         assert len(made) == 1
         assert told == []
         await parked(store, 0)
+
+
+async def test_one_for_whom_there_can_be_nothing_waits_without_a_try(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with store_on(root) as store:
+        first = await waiters(store, 3)
+        made = note_operations(monkeypatch, "receive_first", "lease_some", "lease_each")
+        told: list[Received] = []
+
+        store.wait_for([ORDERS], Ask(), LongPoll(60), lambda taken, _: told.extend(taken))
+        await parked(store, 4)
+        assert not made
+
+        ids = [await publish(store, b"body") for _ in range(4)]
+        received = [await each for each in first]
+        await eventually(lambda: has(told, 1))
+        assert [each.message_id for each in (*received, *told) if each is not None] == ids
+
+
+async def test_one_that_waited_without_a_try_tries_before_it_ends(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with store_on(root) as store:
+        (task,) = await waiters(store, 1)
+        made = note_operations(monkeypatch, "receive_first", "lease_some", "lease_each")
+        told: list[object] = []
+
+        store.wait_for([ORDERS], Ask(), LongPoll(0.05), lambda *each: told.append(each))
+        await eventually(lambda: has(told, 1))
+
+        assert told == [([], None)]
+        assert len(made) == 1
+        task.cancel()
+
+
+async def test_one_behind_others_hears_of_a_failure(disk: Path) -> None:
+    """Those who came before it waited when the disk failed."""
+    files = WatchedFiles()
+    async with store_on(disk, files) as store:
+        await store.create_queue(QueueName("teas"))
+        (task,) = await waiters(store, 1)
+        files.fail(*SYNCS, times=1_000_000)
+        with pytest.raises(StoreUnavailable):
+            await publish(store, b"body", QueueName("teas"))
+
+        async def has_failed() -> bool:
+            return store._committer.failure is not None
+
+        await eventually(has_failed)
+        told: list[object] = []
+
+        store.wait_for([ORDERS], Ask(), LongPoll(60), lambda *each: told.append(each[1]))
+        await eventually(lambda: has(told, 1))
+
+        assert isinstance(told[0], StoreUnavailable)
+        files.before.clear()
+        task.cancel()
+
+
+async def has(told: list[Any], count: int) -> bool:
+    return len(told) == count
