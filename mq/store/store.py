@@ -154,6 +154,13 @@ class Store:
         """Publish a batch as `publish` does a message. Raises as that does."""
         return await self._publisher.publish_batch(queue, entries, also, removes)
 
+    def submit_batch(
+        self, queue: QueueName, entries: Sequence[Entry], done: Done, also: Queues = ()
+    ) -> None:
+        """Publish a batch, for a caller that does not wait. `done` gets what `publish_batch`
+        returns or raises, on the event loop, never at once."""
+        self._publisher.submit_batch(queue, entries, done, also)
+
     async def receive(
         self, queue: QueueName, visibility_seconds: float | None, wait_seconds: float = 0.0
     ) -> Received | None:

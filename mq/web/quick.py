@@ -1,9 +1,10 @@
 """The quick way: the three requests that clients send most, answered without a task for each.
 
 It begins behind aiohttp's parser, so one parser reads every byte. A parsed publish, receive or
-remove whose body is here becomes neither a `web.Request` nor a coroutine: it goes to the committer
-at once and is answered from its callback. Anything unusual about it, and anything but a success,
-goes the usual way (`mq.web.api`), which finds the error again, or is handed it, and words it.
+remove, of one message or several, whose body is here becomes neither a `web.Request` nor a
+coroutine: it goes to the committer at once and is answered from its callback. Anything unusual
+about it, and anything but a success, goes the usual way (`mq.web.api`), which finds the error
+again, or is handed it, and words it.
 `mq.web.taken_request` is what becomes of a request that is taken.
 
 A head that came before is not parsed again (`mq.web.connections.known_heads`).
@@ -17,9 +18,9 @@ from aiohttp.http_parser import RawRequestMessage
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 from multidict import istr
 
-from mq.config import SMALL_BODY_BYTES
+from mq.config import SMALL_BODY_BYTES, SMALL_TEXT_BYTES
 from mq.errors import MQError
-from mq.names import parse_message_id, parse_queue_name
+from mq.names import QueueName, parse_message_id, parse_queue_name
 from mq.spool.message.trailer import pack_trailer
 from mq.store.receiving.received_message import Received
 from mq.store.store import Store
@@ -31,13 +32,15 @@ from mq.web.connections.known_heads import KnownHeads, QuickHead
 from mq.web.connections.quick_connection import Parsed, QuickConnection
 from mq.web.connections.whole_requests import is_plain, whole_body
 from mq.web.durations import Durations
-from mq.web.endpoints.publishing import ALSO
+from mq.web.endpoints.batches import check_headers
+from mq.web.endpoints.publishing import ALSO, BATCH
 from mq.web.endpoints.receiving import read_receiving
 from mq.web.endpoints.removing import read_ids
 from mq.web.origin_policy import OriginPolicy
 from mq.web.parameters import (
     BareHead,
     read_content_type,
+    read_flag,
     read_leases,
     read_parameters,
     read_queues,
@@ -48,7 +51,8 @@ from mq.web.tokens import Scope, Tokens
 
 _PATH = re.compile(r"/([^/?%]+)/messages(?:/([^/?%]+)|\?([^?%+]+))?")
 _IF_MATCH = istr("If-Match")
-_ALSO = frozenset({ALSO})
+_LISTS = frozenset({ALSO})
+_PUBLISHING = frozenset({ALSO, BATCH})
 _RECEIVING = frozenset({"wait", "visibility", "max"})
 _OWN_ID = istr("X-Message-Id")
 
@@ -136,15 +140,7 @@ class QuickWay:
         queue, message_id, query = parse_queue_name(found[1]), found[2], found[3] or ""
         method, headers = message.method, message.headers
         if method == "POST" and message_id is None:
-            also = read_queues(read_parameters(query, _ALSO, _ALSO), ALSO, queue) or ()
-            longest = min(SMALL_BODY_BYTES, self._store.max_body_bytes)
-            if _OWN_ID in headers or payload.total_bytes > longest:
-                return None
-            asked = BareHead(headers)
-            content_type, properties = read_content_type(asked), read_properties(asked)
-            trailer = pack_trailer(properties) if properties else b""
-            head = QuickHead(method, queue, headers, payload.total_bytes, content_type, trailer)
-            return head._replace(also=also) if also else head
+            return self._read_publish(queue, message, payload.total_bytes, query)
         if payload is not EMPTY_PAYLOAD:
             return None
         if method == "GET" and message_id is None:
@@ -158,6 +154,23 @@ class QuickWay:
             leases = read_leases(BareHead(headers))
             return QuickHead(method, queue, headers, message_id=one, leases=leases, several=several)
         return None
+
+    def _read_publish(
+        self, queue: QueueName, message: RawRequestMessage, length: int, query: str
+    ) -> QuickHead | None:
+        """Do what `_read_head` does, for a publish with a body of that length."""
+        parameters = read_parameters(query, _PUBLISHING, _LISTS)
+        also = read_queues(parameters, ALSO, queue) or ()
+        asked = BareHead(message.headers)
+        head = QuickHead(message.method, queue, message.headers, length, also=also)
+        if read_flag(parameters, BATCH):
+            check_headers(asked)
+            return head._replace(is_batch=True) if length <= SMALL_TEXT_BYTES else None
+        if _OWN_ID in message.headers or length > min(SMALL_BODY_BYTES, self._store.max_body_bytes):
+            return None
+        content_type, properties = read_content_type(asked), read_properties(asked)
+        trailer = pack_trailer(properties) if properties else b""
+        return head._replace(content_type=content_type, trailer=trailer)
 
     def _request(
         self, connection: QuickConnection, head: QuickHead, source: Parsed | bytes

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import zlib
+from functools import partial
 from time import perf_counter
 
-from mq.store.publishing.publish import Draft, Published
+from mq.errors import MQError
+from mq.store.publishing.publish import Draft, Entry, Published
 from mq.store.receiving.received_message import Received
 from mq.store.store import Store
 from mq.web.answers import Answer
 from mq.web.connections.known_heads import QuickHead
 from mq.web.connections.quick_connection import Parsed, QuickConnection
 from mq.web.durations import Durations
+from mq.web.endpoints.batch_lines import parse_batch
+from mq.web.endpoints.batches import answer_batch
 from mq.web.endpoints.publishing import answer_published
 from mq.web.endpoints.receiving import answer_at_once
 from mq.web.endpoints.removing import answer_removed
@@ -52,6 +56,14 @@ class TakenRequest:
         else:
             self._hand_over(error)
 
+    def _published_batch(
+        self, entries: list[Entry], result: object, error: BaseException | None
+    ) -> None:
+        if isinstance(result, list):
+            self._answer(answer_batch(entries, result), MESSAGES_PATH)
+        else:
+            self._hand_over(error)
+
     def _removed(self, result: object, error: BaseException | None) -> None:
         if result is None and error is None:
             self._answer(Answer(202), MESSAGE_PATH)
@@ -69,7 +81,9 @@ class TakenRequest:
         over."""
         store, head = self._store, self.head
         self.connection.begin_quick()
-        if head.method == "POST":
+        if head.is_batch:
+            self._publish_batch(body)
+        elif head.method == "POST":
             draft = Draft(len(body), zlib.crc32(body), head.content_type, body)
             if head.trailer:
                 draft.trailer = head.trailer
@@ -80,6 +94,20 @@ class TakenRequest:
             store.submit_remove_many(head.queue, head.several, head.leases, self._removed_many)
         else:
             store.submit_remove(head.queue, head.message_id, head.leases, self._removed)
+
+    def _publish_batch(self, body: bytes) -> None:
+        """Publish a batch, unless something is wrong with it, or it names queues of its own, which
+        a token may forbid."""
+        store, head = self._store, self.head
+        try:
+            entries = parse_batch(body, store.max_body_bytes, 1 + len(head.also))
+        except MQError:
+            entries = []
+        if not entries or any(each.queue for each in entries):
+            self._hand_over(None)
+        else:
+            done = partial(self._published_batch, entries)
+            store.submit_batch(head.queue, entries, done, head.also)
 
     def _receive(self) -> None:
         """Receive with others of the round if a message is there, or else in line."""

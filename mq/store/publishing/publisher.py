@@ -135,6 +135,12 @@ class Publisher:
         publishing = publish_entries(self._work, queue, entries, also, removes)
         return await self._committer.run(publishing)
 
+    def submit_batch(
+        self, queue: QueueName, entries: Sequence[Entry], done: Done, also: Queues = ()
+    ) -> None:
+        """Publish a batch. `done` gets what `publish_batch` returns or raises."""
+        self._committer.submit(Submitted(publish_entries(self._work, queue, entries, also), done))
+
     async def _see_through(self, publishing: Coroutine[Any, Any, T]) -> T:
         """Go on to the end of `publishing`, even if the caller is cancelled meanwhile."""
         task = asyncio.create_task(publishing)

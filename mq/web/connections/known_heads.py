@@ -55,11 +55,11 @@ class HeadMemory(Generic[H]):
 
 
 class QuickHead(NamedTuple):
-    """What a head asks for that the quick way can answer: a publish of `body_bytes`, whose packed
-    properties are `trailer`, to the queue and to those in `also`; a receive of one message, or of
-    lines for up to `limit`, which are hidden for `visibility_ns` and waited for; a removal
-    of one message, or of `several`. `is_ours` says that `OriginPolicy` admits such a head on any
-    connection."""
+    """What a head asks for that the quick way can answer: a publish of `body_bytes`, a batch or a
+    message whose packed properties are `trailer`, to the queue and to those in `also`; a receive of
+    one message, or of lines for up to `limit`, which are hidden for `visibility_ns` and waited for;
+    a removal of one message, or of `several`. `is_ours` says that `OriginPolicy` admits such a head
+    on any connection."""
 
     method: str
     queue: QueueName
@@ -71,6 +71,7 @@ class QuickHead(NamedTuple):
     leases: frozenset[int] | None = None
     is_ours: bool = False
     also: tuple[QueueName, ...] = ()
+    is_batch: bool = False
     limit: int | None = None
     visibility_ns: int | None = None
     wait_seconds: float = 0.0

@@ -16,7 +16,7 @@ from mq.times import rfc3339
 from mq.web.answers import Answer
 from mq.web.bodies import BodyLimit, read_large_body, read_small_body
 from mq.web.endpoints.batch_lines import parse_batch
-from mq.web.parameters import Target, read_content_type, refuse_together
+from mq.web.parameters import Head, Target, read_content_type, refuse_together
 from mq.web.properties import refuse_properties_of_batch
 
 _LIMIT = BodyLimit(MAX_BATCH_BYTES, "of a batch")
@@ -30,7 +30,7 @@ async def publish_batch(
     removes: Removed,
 ) -> Answer:
     refuse_together(target.parameters, "batch", "delay")
-    _check_headers(request)
+    check_headers(request)
 
     def entries_of(text: bytes) -> list[Entry]:
         return parse_batch(text, store.max_body_bytes, 1 + len(also))
@@ -39,7 +39,7 @@ async def publish_batch(
         for queue in {each.queue or target.queue for each in entries}:
             target.require_allowed(queue)
         published = await store.publish_batch(target.queue, entries, also, removes)
-        return _answer(entries, published)
+        return answer_batch(entries, published)
 
     body = await read_small_body(store, request, (target.queue, *also), _LIMIT, ids=())
     if len(body) <= SMALL_TEXT_BYTES:
@@ -50,7 +50,8 @@ async def publish_batch(
             return await publish(await upload.read_whole(entries_of))
 
 
-def _check_headers(request: web.BaseRequest) -> None:
+def check_headers(request: Head) -> None:
+    """Raise UnsupportedMediaType or InvalidRequest for what the head of a batch may not say."""
     media_type = (read_content_type(request) or "none").partition(";")[0].strip().lower()
     if media_type != MEDIA_TYPE:
         raise UnsupportedMediaType(
@@ -61,7 +62,7 @@ def _check_headers(request: web.BaseRequest) -> None:
     refuse_properties_of_batch(request)
 
 
-def _answer(entries: list[Entry], published: list[Published]) -> Answer:
+def answer_batch(entries: list[Entry], published: list[Published]) -> Answer:
     """Answer 201 if any message of the batch is new, or else 200."""
     is_new = any(not each.is_duplicate for each in published)
     lines = "".join([*map(_line, entries, published)]).encode()

@@ -30,8 +30,8 @@ from mq.web.parameters import (
 )
 from mq.web.properties import read_properties
 
-ALSO, REMOVES = "also", "removes"
-PARAMETERS = frozenset({"batch", "delay", ALSO, REMOVES}) | moving.PARAMETERS
+ALSO, BATCH, REMOVES = "also", "batch", "removes"
+PARAMETERS = frozenset({BATCH, "delay", ALSO, REMOVES}) | moving.PARAMETERS
 QUEUES = frozenset({ALSO})
 """Parameters that may be given more than once."""
 
@@ -43,7 +43,7 @@ async def publish(store: Store, request: web.BaseRequest, target: Target) -> Ans
         raise InvalidRequest("parameters 'id', 'max', 'dead-from' and 'reason' go with 'from' here")
     also = read_queues(target.parameters, ALSO, target.queue) or ()
     removes = read_removes(request, target, REMOVES)
-    if target.parameters and read_flag(target.parameters, "batch"):
+    if target.parameters and read_flag(target.parameters, BATCH):
         return await publish_batch(store, request, target, also, removes)
     content_type = read_content_type(request)
     message_id = read_own_id(request)
