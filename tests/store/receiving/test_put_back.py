@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mq.store.by_id import Guard
 from mq.store.store import Store
 from tests.support.faults import SYNCS, WatchedFiles
 from tests.support.messages import read_seal
@@ -49,6 +50,33 @@ async def test_a_message_that_was_redelivered_before_has_its_count_back(
     await store.put_back(received)
 
     assert read_seal(orders / message_id)[3:5] == (0, 0)
+
+
+async def test_a_receive_after_it_that_is_over_too_keeps_its_count(
+    root: Path, store: Store, orders: Path
+) -> None:
+    message_id = await publish(store, b"body")
+    first = await receive(store)
+    redeliver(root)
+    second = await receive(store)
+    redeliver(root)
+
+    await store.put_back(first)
+
+    assert read_seal(orders / message_id)[3:5] == (2, second.lease)
+
+
+async def test_a_lease_that_was_only_prolonged_goes_on(root: Path, store: Store) -> None:
+    """Its holder works on the message, though the client of the heartbeat left."""
+    message_id = await publish(store, b"body")
+    lease = (await receive(store)).lease
+    prolonged = await store.take(ORDERS, message_id, 2 * LONG_SECONDS, Guard(frozenset({lease})))
+
+    await store.put_back(prolonged)
+
+    path = root / "delay" / f"orders:{message_id}"
+    assert read_seal(path)[3:5] == (1, lease)
+    assert path.stat().st_mtime_ns == prolonged.visible_ns
 
 
 async def test_a_message_that_was_taken_out_of_turn_is_under_its_earlier_lease(

@@ -61,6 +61,19 @@ def test_nothing_stays_open_where_no_lease_can_be_noted(
         assert (count_open(tmp_path), contents_of(tmp_path)) == (descriptors, before)
 
 
+def test_what_has_no_room_beside_an_unusual_message_stays_as_it_is(tmp_path: Path) -> None:
+    with workspace_on(tmp_path, ORDERS, lambda: 2_000_000_000 * 10**9, None) as work:
+        folder = tmp_path / "queues" / ORDERS
+        write_message(folder / PLAIN, b"body", seal=seal_of(b"body"))
+        write_message(folder / ANOTHER, b"no seal")
+        descriptors, before = count_open(tmp_path), contents_of(tmp_path)
+
+        taken = Taker(work, ORDERS, 10**9).take_together([PLAIN, ANOTHER], AnswerRoom(1 << 40))
+
+        assert taken == [None, None]
+        assert (count_open(tmp_path), contents_of(tmp_path)) == (descriptors, before)
+
+
 def test_a_race_that_is_lost_makes_the_other_messages_no_less_usual(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
