@@ -15,6 +15,10 @@ from mq.spool.spool import Spool
 _LOST = {errno.ENOTCONN, errno.ESHUTDOWN}
 """What a descriptor says whose mount has lost what was behind it. It never works again."""
 
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+"""What a file system says that has no room to begin a change. The floor of free space sees to
+that."""
+
 
 def require_at(fd: int, path: Path) -> None:
     """Raise CommandFailed if the path now leads to a folder other than the open one, or nowhere."""
@@ -53,9 +57,9 @@ def _is_read_only(spool: Spool) -> bool:
         if not spool.files.is_of_network:
             require_log(fd)
     except OSError as error:
-        if error.errno != errno.EROFS:
+        if error.errno not in {errno.EROFS, *_FULL}:
             raise
-        return True
+        return error.errno == errno.EROFS
     return bool(os.fstatvfs(fd).f_flag & os.ST_RDONLY)
 
 
