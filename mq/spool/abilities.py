@@ -45,6 +45,8 @@ class Ability(NamedTuple):
 def try_abilities(root: Path) -> list[Ability]:
     """Try everything out. Raises OSError if no file can be made there, or what is tried fails in
     another way than one that says that it is missing: then its name is in place of a file's."""
+    with suppress(FileNotFoundError):
+        os.stat(f"{root}/.")  # A file in the place of the root, or above it, keeps a server out.
     above = nearest_folder(root)
     kind = file_system_kind(above)
     with _trial_folder(above) as path:

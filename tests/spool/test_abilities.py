@@ -69,6 +69,14 @@ def test_no_server_starts_where_names_have_no_colon(tmp_path: Path) -> None:
     assert refused.value.exit_code is ExitCode.SYSTEM
 
 
+@pytest.mark.parametrize("path", ["file", "file/root"])
+def test_root_that_cannot_be_a_folder_is_named(tmp_path: Path, path: str) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(NotADirectoryError, match=path):
+        try_abilities(tmp_path / path)
+
+
 def test_on_a_network_file_system_the_ways_round_are_tried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
