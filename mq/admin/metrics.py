@@ -16,10 +16,10 @@ from mq.config import MAX_METRIC_QUEUES, SECOND_NS
 from mq.metrics.exposition import (
     Collect,
     counter,
-    counter_by_queue,
     gauge,
     gauges,
     histograms,
+    message_counters,
     moved,
     readable_accept,
     reaped,
@@ -151,11 +151,7 @@ _ABOUT = {
 
 
 def _message_counters(counts: OperationCounts, children: ChildCounts | None) -> Iterable[Metric]:
-    activity = activity_by_queue(counts, children)
-    for name, help in _ABOUT.items():
-        found = {queue: getattr(each, name) for queue, each in activity.items()}
-        yield counter(f"mq_messages_{name}", help, sum(found.values()))
-        yield counter_by_queue(f"mq_queue_messages_{name}", f"{help} By queue.", found)
+    yield from message_counters(_ABOUT, activity_by_queue(counts, children))
     corrupt, failed = counts.corrupt, counts.failed_sweeps
     if children is not None:
         corrupt += children.gateway.corrupt

@@ -20,7 +20,7 @@ from mq.config import Address
 from mq.errors import ExitCode, StartRefused
 from mq.metrics.histogram import Histogram
 from mq.metrics.metrics_server import MetricsServer
-from mq.metrics.tally import MoverCounts, ReaperCounts
+from mq.metrics.tally import DoneInQueue, MovedOfQueue, MoverCounts, ReaperCounts
 
 Collect = Callable[[], Iterable[Metric]]
 """Returns metrics as they are now."""
@@ -99,12 +99,19 @@ def gauges(
     return family
 
 
-def counter_by_queue(name: str, help: str, values: Mapping[str, float]) -> Metric:
-    """Return a counter with a value for each queue. `name` is without `_total`."""
-    family = CounterMetricFamily(name, help, labels=["queue"])
-    for queue, value in values.items():
-        family.add_metric((queue,), value)
-    return family
+def message_counters(
+    about: Mapping[str, str], activity: Mapping[str, MovedOfQueue | DoneInQueue]
+) -> Iterable[Metric]:
+    """Yield a counter for each figure that `about` explains, and another one by queue."""
+    for name, help in about.items():
+        values = {queue: getattr(each, name) for queue, each in activity.items()}
+        yield counter(f"mq_messages_{name}", help, sum(values.values()))
+        family = CounterMetricFamily(
+            f"mq_queue_messages_{name}", f"{help} By queue.", labels=["queue"]
+        )
+        for queue, value in values.items():
+            family.add_metric((queue,), value)
+        yield family
 
 
 def histograms(
