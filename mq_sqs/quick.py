@@ -33,7 +33,7 @@ from mq_sqs.calls import Begun, Operations, make_request_id
 from mq_sqs.faults import SQSError
 from mq_sqs.operations.receipts import begin_delete, begin_delete_batch
 from mq_sqs.operations.receiving import begin_receive
-from mq_sqs.operations.sending import TRACE_ID, begin_send
+from mq_sqs.operations.sending import TRACE_ID, begin_send, begin_send_batch
 from mq_sqs.protocol import SqsRequest, Values
 from mq_sqs.protocol.json import TARGET, JsonDialect
 from mq_sqs.queues.addresses import queue_of_url
@@ -51,8 +51,13 @@ _BEGINNINGS: Mapping[str, Callable[[Operations, QueueName, Values], Begun | None
 one returns None, or raises SQSError or MQError, nothing was done, and the request goes the usual
 way."""
 
-_SEND = "SendMessage"
-_OPERATIONS = {f"{TARGET}{operation}": operation for operation in (_SEND, *_BEGINNINGS)}
+_SENDS: Mapping[str, Callable[[Operations, QueueName, Values, str | None], Begun | None]] = {
+    "SendMessage": begin_send,
+    "SendMessageBatch": begin_send_batch,
+}
+"""Those of messages, which get the trace of the request too."""
+
+_OPERATIONS = {f"{TARGET}{operation}": operation for operation in (*_SENDS, *_BEGINNINGS)}
 
 
 class QuickCalls:
@@ -164,8 +169,9 @@ class QuickCalls:
             token.require(Scope.WRITE, queue)
         if is_fifo(queue) and not self._operations.fifo.has_read(queue):
             return None
-        if operation == _SEND:
-            return begin_send(self._operations, queue, values, head.value_of(TRACE_ID))
+        send = _SENDS.get(operation)
+        if send is not None:
+            return send(self._operations, queue, values, head.value_of(TRACE_ID))
         return _BEGINNINGS[operation](self._operations, queue, values)
 
 

@@ -108,6 +108,12 @@ class FifoService:
         `Store.submit_publish`. `done` gets a Published."""
         self._sends.submit(queue, message, done)
 
+    def submit_send_batch(
+        self, queue: QueueName, messages: Sequence[OrderedDraft], done: Done
+    ) -> None:
+        """Send messages as `send` does, for a caller that does not wait."""
+        self._store.submit(lambda work: send_in_order(work, self._queues, queue, messages), done)
+
     def _send_each(
         self, work: Workspace, queue: QueueName, messages: Sequence[OrderedDraft]
     ) -> Operation[Sequence[Published | BaseException]]:

@@ -1,8 +1,8 @@
 """What each operation does, the scope that it needs, and the parameter that names its queue.
 
 `sending`, `receiving`, `receipts`, `queues` and `move_tasks` have the operations; `batches` is what
-those with several entries have in common, `shown` what a client sees of a message, and `refusing`
-says which operations there are not.
+those with several entries have in common, `outgoing` a message to be sent, `shown` what a client
+sees of one, and `refusing` says which operations there are not.
 
 How a request is read and an answer written belongs in `mq_sqs.protocol`.
 """

@@ -1,4 +1,4 @@
-"""SendMessage and deletions without a task for each request: what clients see is the same."""
+"""Sends and deletions without a task for each request: what clients see is the same."""
 
 from __future__ import annotations
 
@@ -149,6 +149,71 @@ def test_a_batch_of_deletions_is_answered_alike(
         values["Entries"] = wrong
         assert ask(gateway, b"DeleteMessageBatch", values, *more)[0] == 400
     assert ask(gateway, b"DeleteMessageBatch", {**values, "QueueUrl": "gone"}, *more)[0] == 400
+
+
+@pytest.mark.parametrize("more", [(), (CLOSE,)], ids=["quick", "usual"])
+def test_a_batch_of_messages_is_answered_alike(
+    gateway: Server, sqs: Any, more: tuple[bytes, ...]
+) -> None:
+    url = make_url(sqs)
+    sqs.send_message(QueueUrl=url, MessageBody="first")  # Now the settings are known.
+    number = {"n": {"DataType": "Number", "StringValue": "1"}}
+    entries: list[dict[str, Any]] = [
+        {"Id": "a", "MessageBody": "one", "MessageAttributes": number},
+        {"Id": "b", "MessageBody": ""},
+        {"Id": "c", "MessageBody": "two", "DelaySeconds": 0},
+        {"Id": "d", "MessageBody": "three", "DelaySeconds": 901},
+    ]
+    values: dict[str, Any] = {"QueueUrl": url, "Entries": entries}
+
+    status, told = ask(gateway, b"SendMessageBatch", values, *more)
+    alone = ask(gateway, b"SendMessageBatch", {**values, "Entries": entries[1:3]}, *more)
+    none = ask(gateway, b"SendMessageBatch", {**values, "Entries": entries[1:2]}, *more)
+
+    assert (status, alone[0], none[0]) == (200, 200, 200)
+    assert [each["Id"] for each in told["Successful"]] == ["a", "c"]
+    assert [(each["Id"], each["Code"]) for each in told["Failed"]] == [
+        ("b", "EmptyValue"), ("d", "InvalidParameterValue"),
+    ]  # fmt: skip
+    assert "MD5OfMessageAttributes" in told["Successful"][0]
+    assert "Successful" not in none[1]
+    sent = [each["MessageId"] for each in (*told["Successful"], *alone[1]["Successful"])]
+    found = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)["Messages"]
+    assert [each["Body"] for each in found] == ["first", "one", "two", "two"]
+    assert [each["MessageId"] for each in found[1:]] == sent
+    for wrong in ([], entries * 3, [entries[0]] * 2, [{"Id": "a"}], [{**entries[0], "Id": "?"}]):
+        values["Entries"] = wrong
+        assert ask(gateway, b"SendMessageBatch", values, *more)[0] == 400
+    sqs.delete_queue(QueueUrl=url)
+    gone = ask(gateway, b"SendMessageBatch", {**values, "Entries": entries}, *more)
+    assert gone[1]["__type"] == "com.amazonaws.sqs#QueueDoesNotExist"
+
+
+@pytest.mark.parametrize("more", [(), (CLOSE,)], ids=["quick", "usual"])
+def test_a_batch_of_messages_for_a_fifo_queue_is_answered_alike(
+    gateway: Server, sqs: Any, more: tuple[bytes, ...]
+) -> None:
+    name = f"batches-{len(more)}.fifo"
+    url = sqs.create_queue(QueueName=name, Attributes={"FifoQueue": "true"})["QueueUrl"]
+
+    def entry(at: int, **values: str) -> dict[str, str]:
+        ids = {"Id": str(at), "MessageGroupId": "g", "MessageDeduplicationId": str(at % 3)}
+        return {"MessageBody": str(at), **ids, **values}
+
+    values: dict[str, Any] = {"QueueUrl": url, "Entries": [entry(at) for at in range(5)]}
+    answers = [ask(gateway, b"SendMessageBatch", values, *more) for _ in range(2)]
+    values["Entries"] = [entry(5, MessageBody=""), entry(6, MessageDeduplicationId="6")]
+    _, third = ask(gateway, b"SendMessageBatch", values, *more)
+    values["Entries"] = [{"Id": "a", "MessageBody": "a", "MessageGroupId": "g"}]
+    refused = ask(gateway, b"SendMessageBatch", values, *more)
+
+    numbers = [[each["SequenceNumber"] for each in told["Successful"]] for _, told in answers]
+    assert numbers[0] == numbers[1]
+    assert numbers[0][3:] == numbers[0][:2]
+    assert [each["Id"] for each in third["Successful"]] == ["6"]
+    assert refused[0] == 400
+    found = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)["Messages"]
+    assert [each["Body"] for each in found] == ["0", "1", "2", "6"]
 
 
 def test_a_deletion_in_a_queue_that_is_gone_is_answered_by_the_usual_way(
