@@ -26,7 +26,6 @@ from mq_sqs.faults import INVALID_PARAMETER_VALUE, SQSError
 from mq_sqs.fifo.service import FifoService
 from mq_sqs.protocol import Values
 from mq_sqs.queues.addresses import Addressing
-from mq_sqs.queues.queue_attributes import number_of
 from mq_sqs.tasks.move_tasks import MoveTasks
 
 Result = Mapping[str, Any]
@@ -141,7 +140,3 @@ class Operations:
         """Return a queue's settings. Raises QueueNotFound, StoreUnavailable."""
         known = self.store.known_settings(queue)
         return await self.store.call(_look_at_settings, queue) if known is None else known
-
-    async def number_of(self, queue: QueueName, name: str) -> int:
-        """Return an attribute of a queue that is a number. Raises what `settings_of` raises."""
-        return number_of(await self.settings_of(queue), name, self.visibility_seconds)
