@@ -104,14 +104,12 @@ class Index:
         return None
 
     def leave(self, name: Name) -> None:
-        """Pass over a message, though it is ready or expired, until it is added again. It counts
-        all the same."""
+        """Pass over what `oldest` or `first_to_expire` has just returned, until it is added again.
+        It counts all the same."""
         if name.state == READY:
-            self._ready.remove(name.time)
-            heapq.heapify(self._ready)
+            heapq.heappop(self._ready)
         else:
-            self._expiries.remove((int(name.state), name.time))
-            heapq.heapify(self._expiries)
+            heapq.heappop(self._expiries)
 
     def _forget_stale(self) -> None:
         """Keep the heaps in proportion to the messages."""

@@ -14,6 +14,8 @@ from tests.support.faults import WatchedFiles
 from tests.support.users import needs_root
 from tests.support.vsqs import OpenQueue
 from vsqs.foreign import MAX_BODY_BYTES
+from vsqs.index import Index
+from vsqs.names import READY, Name
 from vsqs.queue import Queue, QueueException, QueueFullException
 
 OLDEST = "1"
@@ -157,6 +159,40 @@ def test_what_is_passed_over_counts(folder: Path, open_queue: OpenQueue) -> None
     queue.publish(b"third", timeout=0)
     with pytest.raises(QueueFullException):
         queue.publish(b"fourth", timeout=0)
+
+
+class _Time(int):
+    """A time that counts how often any of them is compared."""
+
+    compared = 0
+
+    def __lt__(self, other: int) -> bool:
+        _Time.compared += 1
+        return int(self) < int(other)
+
+    def __eq__(self, other: object) -> bool:
+        _Time.compared += 1
+        return int(self) == other
+
+    __hash__ = int.__hash__
+
+
+@pytest.mark.parametrize("state", [READY, "5"])
+def test_to_pass_over_one_file_is_not_to_look_at_all(state: str) -> None:
+    """Another user may have any number of them in the folder."""
+    index = Index()
+    index.load(Name(_Time(time), state) for time in range(1000))
+    first = index.oldest if state == READY else index.first_to_expire
+    _Time.compared = 0
+
+    for time in range(1000):
+        name = first()
+        assert name is not None
+        assert name.time == time
+        index.leave(name)
+
+    assert first() is None
+    assert _Time.compared < 100_000
 
 
 def test_a_file_that_may_be_opened_at_last_comes(folder: Path, open_queue: OpenQueue) -> None:
