@@ -17,7 +17,7 @@ from mq.client import (
     Unavailable,
     UnexpectedAnswer,
 )
-from mq.client.retries import asked_pause_seconds
+from mq.client.retries import TOKEN_SECONDS, asked_pause_seconds
 from mq.config import CLIENT_BACKOFF_SECONDS
 from pyspark_mq.options.addresses import Addresses
 from pyspark_mq.options.option_values import BadOption
@@ -68,8 +68,9 @@ class ServerChoice:
         repeat.
 
         If none answers, or all answer 503, it is repeated until `retry_seconds` are over, with
-        pauses that are as long as one of the servers asks for; then the last error is raised.
-        Raises ClientError, which names the address and the option that may help.
+        pauses that are as long as one of the servers asks for; then the last error is raised. So it
+        is for a moment if a token is refused, whose file may be just being written. Raises
+        ClientError, which names the address and the option that may help.
         """
         try:
             return self._ask(request)
@@ -78,7 +79,8 @@ class ServerChoice:
             raise
 
     def _ask(self, request: Callable[[Client], T]) -> T:
-        give_up_at = time.monotonic() + self._retry_seconds
+        started = time.monotonic()
+        give_up_at = started + self._retry_seconds
         backoff, longest = CLIENT_BACKOFF_SECONDS
         while True:
             failures: list[ClientError] = []
@@ -86,7 +88,10 @@ class ServerChoice:
                 asked = self._first
                 try:
                     return self._ask_one(asked, request)
-                except (NoAnswer, Unavailable) as error:
+                except (NoAnswer, Unavailable, Unauthorized) as error:
+                    waited = time.monotonic() - started
+                    if isinstance(error, Unauthorized) and waited >= TOKEN_SECONDS:
+                        raise
                     failures.append(error)
                     self._first = (asked + 1) % len(self._clients)
             pause = max(backoff, min(map(asked_pause_seconds, failures)))

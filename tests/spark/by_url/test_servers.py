@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Never
 
 import pytest
@@ -17,12 +20,17 @@ from mq.client import (
     Unavailable,
     UnexpectedAnswer,
 )
+from mq.client.retries import TOKEN_SECONDS
 from mq.config import CLIENT_BACKOFF_SECONDS
 from pyspark_mq.by_url.servers import ServerChoice
 from pyspark_mq.options.addresses import Addresses
 from pyspark_mq.options.option_values import BadOption
+from tests.support.played import PlayedClock
+from tests.support.processes import Server
+from tests.support.token_files import make_token_file
 
 FIRST_PAUSE = CLIENT_BACKOFF_SECONDS[0]
+NEW_TOKEN = "worker-9cRt4Wq7nzB2mLx5VhJdKs"
 NOBODY = ("http://127.0.0.1:1", "http://127.0.0.1:2")
 
 
@@ -56,6 +64,41 @@ def test_a_refusal_names_its_option(error: ClientError, option: str) -> None:
         pytest.raises(type(error), match=rf"; option {option}: "),
     ):
         servers.ask(refused)
+
+
+def test_a_request_waits_for_a_token_whose_file_is_just_being_written(
+    start_server: Callable[..., Server], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = start_server(f"--token-file={make_token_file(tmp_path, f'worker read {NEW_TOKEN}')}")
+    token = tmp_path / "token"
+    token.write_text(NEW_TOKEN[::-1])
+    addresses = Addresses((server.url,), str(token))
+
+    def write_new(_: float) -> None:
+        token.write_text(NEW_TOKEN)
+
+    with ServerChoice(addresses) as servers:
+        token.write_text("")
+        monkeypatch.setattr("pyspark_mq.by_url.servers.time.sleep", write_new)
+        with pytest.raises(QueueNotFound):
+            servers.counts("orders")
+
+
+def test_a_token_that_stays_refused_is_said_after_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = PlayedClock()
+
+    def sleep(seconds: float) -> None:
+        clock.now += seconds
+
+    played = SimpleNamespace(monotonic=clock, sleep=sleep)
+    monkeypatch.setattr("pyspark_mq.by_url.servers.time", played)
+
+    def refused(_: Client) -> Never:
+        raise Unauthorized("401")
+
+    with ServerChoice(Addresses(NOBODY)) as servers, pytest.raises(Unauthorized, match="tokenFile"):
+        servers.ask(refused)
+    assert TOKEN_SECONDS <= clock.now - 1000 <= 3 * TOKEN_SECONDS
 
 
 def test_a_server_that_has_answered_is_asked_first_from_then_on() -> None:
