@@ -68,6 +68,9 @@ class Forwarder:
         """
         delayed = delayed_messages(self._spool)
         for queue in sorted({*self._spool.queue_names(), *delayed}):
+            if queue not in delayed and not self._spool.names_if_any(Folder.QUEUES, queue):
+                # The staging has a folder for each queue that it was ever used for.
+                continue
             make_staged_queue(self._spool, queue)
             with ExitStack() as lock:
                 self._take(lock, queue)
@@ -77,6 +80,7 @@ class Forwarder:
                     self._forward(queue, later)
                 except QueueNotFound:
                     self._failed.append(self._no_queue(queue, len(ready) + len(later)))
+        reap_staged(self._spool)
         if self._failed:
             raise NotForwarded("; ".join(self._failed))
 
@@ -107,7 +111,6 @@ class Forwarder:
                 reap_staged(self._spool)
                 batch = _next_request(messages)
                 publishing.result()
-        reap_staged(self._spool)
 
     def _publish(self, queue: QueueName, batch: list[tuple[Committed, NewMessage]]) -> None:
         """Publish messages and put them away: all at once, or fewer at a time, as long as the queue

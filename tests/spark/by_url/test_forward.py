@@ -11,7 +11,7 @@ import pytest
 
 from mq.client import NewMessage, NoAnswer, Unavailable
 from mq.disk.files import Files
-from mq.lifecycle import Actor
+from mq.lifecycle import Actor, Folder
 from mq.names import QueueName
 from mq.spool.root import visit_root
 from mq.spool.spark.jobs import Job
@@ -173,6 +173,20 @@ def test_another_process_that_publishes_for_long_is_waited_for_and_a_stopped_one
     commit(site, 1)
     with pytest.raises(BlockingIOError, match="another process holds its lock"):
         forward(site, open_in("out", BusyElsewhere(site, tries=3)))
+
+
+def test_a_queue_of_which_nothing_waits_is_not_waited_for(
+    site: UrlSite, open_in: OpenIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyspark_mq.by_url.forward.LOCK_SECONDS", 0.0)
+    spool = open_in("out")
+    site.mq.queue("returns").create()
+    commit(site, 0)
+    commit(site, 2, queue="returns")
+    with spool.files.locked_folder(spool.fd(Folder.QUEUES), "orders", 0.0):
+        forward(site, open_in("out"))
+
+    assert site.bodies("returns") == numbered(2)
 
 
 def test_a_queue_with_room_for_fewer_than_a_request_gets_each_message_once(
