@@ -104,6 +104,19 @@ def test_its_second_name_goes_first(spool: Spool, orders: Path, second: str) -> 
     assert names_in(spool.root / "remove")[0] == "bills:taken"
 
 
+@pytest.mark.parametrize("place", ["delay/bills:taken", "queues/bills/taken"])
+def test_another_message_of_that_name_stays(spool: Spool, orders: Path, place: str) -> None:
+    """The one that was taken has a second name too: in a copy of the root, made by links."""
+    (spool.root / "queues" / "bills").mkdir()
+    os.link(leave(spool, SEALED) / ".bills:taken", spool.root.parent / "copied")
+    other = write_message(spool.root / place, b"another", seal=None)
+
+    Sweeper(spool, ignore).sweep()
+
+    assert other.read_bytes() == b"another"
+    assert names_in(spool.root / "remove") == ["bills:taken"]
+
+
 def test_a_publisher_that_the_lock_does_not_reach_is_fenced_off(
     spool: Spool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
