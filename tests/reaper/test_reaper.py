@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from mq.config import ReaperConfig
+from mq.config import SECOND_NS, ReaperConfig
 from mq.errors import CommandFailed, ExitCode, StartRefused
 from mq_reaper.reaper import Reaper
 from tests.support.faults import SuspiciousFiles
@@ -66,6 +67,18 @@ def test_message_is_kept_from_its_removal_on(removed: Path, make_reaper: MakeRea
         return names_in(removed) == []
 
     wait_until(is_reaped)
+
+
+def test_a_message_of_a_fifo_queue_is_kept_as_long_as_any_other(
+    removed: Path, make_reaper: MakeReaper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its deduplication id is needed for five minutes only."""
+    write_message(removed / "orders.fifo:1")
+    later_ns = time.time_ns() + 600 * SECOND_NS
+    monkeypatch.setattr(time, "time_ns", lambda: later_ns)
+
+    assert make_reaper(keep_seconds=1000).reap() == 0
+    assert make_reaper(keep_seconds=500).reap() == 1
 
 
 def test_file_system_is_synced_once_before_each_batch(
