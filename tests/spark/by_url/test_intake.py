@@ -290,3 +290,10 @@ def test_available_now_reads_what_was_there_at_its_start(site: UrlSite, driver: 
     assert [driver.next_batch(batch, 1, None) for batch in range(3)] == [1, 2, 2]
 
     assert site.bodies() == [b"later"]
+
+
+def test_an_intake_whose_queue_is_deleted_says_so(site: UrlSite, start_intake: StartIntake) -> None:
+    intake = start_intake()
+    site.orders.delete()
+    with pytest.raises(QueueNotFound, match="there is no queue orders; make it with PUT /orders"):
+        intake.fetch(None, None)

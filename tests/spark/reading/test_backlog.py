@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from itertools import chain, repeat
 
@@ -22,6 +23,22 @@ def test_the_oldest_of_all_queues_comes_first(spool: Spool) -> None:
 
     assert backlog.look() == 2
     assert backlog.pop_many(2) == [(QueueName("returns"), OLD), (QueueName("orders"), NEW)]
+
+
+def test_a_queue_that_is_deleted_has_nothing_and_is_read_again_once_it_is_made_again(
+    spool: Spool,
+) -> None:
+    orders = spool.root / "queues/orders"
+    write_message(orders / OLD)
+    backlog = Backlog(spool, ("orders",))
+    assert backlog.look() == 1
+    shutil.rmtree(orders)
+
+    assert backlog.pop() == (QueueName("orders"), OLD)
+    assert backlog.look() == 0
+    orders.mkdir()
+    write_message(orders / NEW)
+    assert (backlog.look(), backlog.pop()) == (1, (QueueName("orders"), NEW))
 
 
 def test_a_pattern_passes_over_fifo_queues(spool: Spool) -> None:
