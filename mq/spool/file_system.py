@@ -88,7 +88,7 @@ def _warnings_of(spool: Spool, kind: str, is_ordered: bool) -> Iterator[str]:
             f"{who} is not known to keep renames in order over a power cut "
             "(ext4 with a journal, xfs and btrfs are)"
         )
-    for option in _WITHOUT_BARRIERS & _kind_and_options(spool.root)[1]:
+    for option in _WITHOUT_BARRIERS & file_system_options(spool.root):
         yield (
             f"this {kind} is mounted with {option}: unless the cache of its disk outlives a power "
             "cut, what was answered before it may be gone; mount it without that"
@@ -225,6 +225,11 @@ def _leads_nowhere(path: Path) -> bool:
 def file_system_kind(path: Path) -> str:
     """Return the type of the file system that holds `path`."""
     return _kind_and_options(path)[0]
+
+
+def file_system_options(path: Path) -> set[str]:
+    """Return the options of the file system that holds `path`, as they are now. Raises OSError."""
+    return _kind_and_options(path)[1]
 
 
 def _kind_and_options(path: Path) -> tuple[str, set[str]]:

@@ -6,18 +6,18 @@ import errno
 import os
 from pathlib import Path
 
-from mq.disk.libc import require_log
 from mq.errors import CommandFailed, ExitCode
 from mq.lifecycle import FIXED_FOLDERS
+from mq.spool.file_system import file_system_options
 from mq.spool.root_format import FORMAT_FILE, find_unknown_format
 from mq.spool.spool import Spool
 
 _LOST = {errno.ENOTCONN, errno.ESHUTDOWN}
 """What a descriptor says whose mount has lost what was behind it. It never works again."""
 
-_FULL = (errno.ENOSPC, errno.EDQUOT)
-"""What a file system says that has no room to begin a change. The floor of free space sees to
-that."""
+_AFTER_AN_ERROR = "emergency_ro"
+"""An option of an ext4 that has met an error and refuses every change. Since Linux 6.15 its flags
+do not say so."""
 
 
 def require_at(fd: int, path: Path) -> None:
@@ -50,17 +50,10 @@ def find_trouble(spool: Spool) -> str | None:
 
 
 def _is_read_only(spool: Spool) -> bool:
-    """Return whether nothing can be changed. After an error ext4 refuses every change, and since
-    Linux 6.15 its flags no longer say so. Raises OSError."""
-    fd = spool.fd(FIXED_FOLDERS[0])
-    try:
-        if not spool.files.is_of_network:
-            require_log(fd)
-    except OSError as error:
-        if error.errno not in {errno.EROFS, *_FULL}:
-            raise
-        return error.errno == errno.EROFS
-    return bool(os.fstatvfs(fd).f_flag & os.ST_RDONLY)
+    """Return whether nothing can be changed. It changes nothing itself, and so does not wait while
+    the file system is frozen. Raises OSError."""
+    flags = os.fstatvfs(spool.fd(FIXED_FOLDERS[0])).f_flag
+    return bool(flags & os.ST_RDONLY) or _AFTER_AN_ERROR in file_system_options(spool.root)
 
 
 def find_moved_folder(spool: Spool) -> str | None:

@@ -183,6 +183,22 @@ def test_a_server_whose_ext4_has_met_an_error_is_not_ready(
     server.stop()
 
 
+def test_an_idle_server_stops_though_its_file_system_is_frozen(
+    loop_mount: Callable[..., Path], start_server: StartServer
+) -> None:
+    """A look at the root changes nothing, and so does not wait for the end of a snapshot."""
+    folder = loop_mount("ext4", 16)
+    server = start_server("--admin=127.0.0.1:0", root=folder / "root", module=IMPATIENT)
+    subprocess.run(["fsfreeze", "--freeze", str(folder)], check=True)
+    try:
+        assert ask(server.admin_port, "/readyz").status == 200
+        server.popen.send_signal(signal.SIGTERM)
+
+        assert server.popen.wait(30) == 0
+    finally:
+        subprocess.run(["fsfreeze", "--unfreeze", str(folder)], check=True)
+
+
 def test_a_server_that_stops_is_not_ready(server: Server) -> None:
     with socket.create_connection(("127.0.0.1", server.port), timeout=20) as slow:
         slow.sendall(request_bytes("PUT", "/orders"))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
-import os
 import threading
 from pathlib import Path
 
@@ -69,21 +67,6 @@ async def test_a_disk_that_does_not_answer_is_trouble_and_keeps_one_worker(
 
         while store.health._is_silent:
             await asyncio.sleep(0.001)
-        assert await _trouble_of(store) is None
-
-
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
-async def test_a_full_file_system_is_not_one_that_cannot_be_looked_at(
-    root: Path, monkeypatch: pytest.MonkeyPatch, code: int
-) -> None:
-    """The floor says what it has too little of. btrfs then refuses to begin a change."""
-
-    def refuse(_: int) -> None:
-        raise OSError(code, os.strerror(code))
-
-    async with asyncio.timeout(60), store_on(root) as store:
-        monkeypatch.setattr("mq.spool.trouble.require_log", refuse)
-
         assert await _trouble_of(store) is None
 
 
