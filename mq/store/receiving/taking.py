@@ -32,6 +32,9 @@ Taken = Received | Lost | None
 is wrong with it alone, which was reported."""
 
 _DENIALS = {errno.EACCES, errno.EPERM}
+MOST_DENIED = 1000
+"""A receive passes over this many messages that it may not take. While it tries them, requests to
+all queues wait."""
 
 _LEASE_CALLS = 3
 """How many of `Taker.lease_calls` make the lease."""
@@ -43,13 +46,14 @@ class Taker:
     A message is locked, read, stamped and renamed. A failure leaves it as it was.
     """
 
-    __slots__ = ("_fd", "_queue", "_visibility_ns", "_work")
+    __slots__ = ("_denied", "_fd", "_queue", "_visibility_ns", "_work")
 
     def __init__(self, work: Workspace, queue: QueueName, visibility_ns: int) -> None:
         self._work = work
         self._queue = queue
         self._visibility_ns = visibility_ns
         self._fd = NO_FD
+        self._denied = 0
 
     def take(self, message_id: MessageId) -> FileWork[Taken]:
         """Take a message. Raises OSError."""
@@ -225,14 +229,24 @@ class Taker:
         if error.errno not in FAULTS_OF_ONE_MESSAGE:
             self._work.ready.restore(self._queue, message_id)
             raise error
-        if error.errno in _DENIALS and not self._may_change_folder():
-            # Each message would be tried, while requests to all queues wait.
-            self._work.ready.restore(self._queue, message_id)
-            folder = f"{_QUEUES}/{self._queue}"
-            raise OSError(error.errno, f"the folder {folder} cannot be changed: {error.strerror}")
+        if error.errno in _DENIALS:
+            self._pass_over_denied(message_id, error)
         place = f"{_QUEUES}/{queue_path(self._queue, message_id)}"
         self._work.report(place, str(error.strerror))
         return None
+
+    def _pass_over_denied(self, message_id: MessageId, error: OSError) -> None:
+        """Raise OSError, with the message back in the index, if others would be tried for long."""
+        self._denied += 1
+        folder = f"{_QUEUES}/{self._queue}"
+        if not self._may_change_folder():
+            why = f"the folder {folder} cannot be changed"
+        elif self._denied > MOST_DENIED:
+            why = f"over {MOST_DENIED} messages in {folder} are not for the user who runs mq"
+        else:
+            return
+        self._work.ready.restore(self._queue, message_id)
+        raise OSError(error.errno, f"{why}: {error.strerror}")
 
     def _may_change_folder(self) -> bool:
         return os.access(".", os.W_OK, dir_fd=self._fd, effective_ids=True)

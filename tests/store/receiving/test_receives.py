@@ -4,6 +4,7 @@ that are too old."""
 from __future__ import annotations
 
 import asyncio
+import errno
 import itertools
 import os
 import shutil
@@ -168,4 +169,25 @@ async def test_a_folder_that_may_not_be_changed_costs_one_try_and_no_other_queue
         assert isinstance(refused, StoreUnavailable)
         assert isinstance(received, Received)
         assert received.body == b"of another queue"
+        assert await drain(store) == sent
+
+
+async def test_many_files_of_another_user_hold_up_no_other_queue(
+    root: Path, orders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A person who had restored them held up all queues, for seconds with each receive."""
+    monkeypatch.setattr("mq.store.receiving.taking.MOST_DENIED", 8)
+    files = WatchedFiles()
+    async with store_on(root, files) as store:
+        sent = [await publish(store, b"body") for _ in range(200)]
+        files.fail("open_message", code=errno.EACCES, times=10_000)
+        before = files.calls["open_message"]
+
+        with pytest.raises(StoreUnavailable, match="over 8 messages in queues/orders are not for"):
+            await store.receive(ORDERS, LONG_SECONDS)
+        with pytest.raises(StoreUnavailable, match="over 8 messages in queues/orders are not for"):
+            await store.receive_many(ORDERS, 200, LONG_SECONDS, 0)
+
+        assert files.calls["open_message"] - before < len(sent)
+        files.before.clear()
         assert await drain(store) == sent
