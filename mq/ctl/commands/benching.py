@@ -131,9 +131,9 @@ def _measuring(
 
     def measure(queue: QueueName) -> Rates:
         host = str(Address(address.host, address.port))
-        dialect = Endpoints(host, queue, address.prefix, token.show())
+        measured = measure_round(Endpoints(host, queue, address.prefix, token.show()))
         try:
-            return asyncio.run(measure_round(dialect))
+            return asyncio.run(measured)
         except TimeoutError:
             raise CommandFailed(
                 ExitCode.TRY_AGAIN, "the server took too long; give fewer --messages"
@@ -143,6 +143,9 @@ def _measuring(
             raise CommandFailed(
                 ExitCode.UNAVAILABLE, f"{flags.url} did not do what was asked for: {line}"
             ) from None
+        finally:
+            # Interrupted before the loop ran it, Python would warn of it.
+            measured.close()
 
     return measure
 

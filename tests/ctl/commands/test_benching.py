@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -9,12 +10,16 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Never
 
 import pytest
 
 from mq.ctl.bench.endpoints import Endpoints
 from mq.ctl.bench.phases import PhaseRate, median_of
+from mq.ctl.commands.benching import _measuring
+from mq.ctl.common_flags import CommonFlags
 from mq.errors import ExitCode
+from mq.names import QueueName
 from tests.support.mqctl import Ctl, assert_refused, without_ours
 from tests.support.processes import Server, wait_until
 
@@ -134,6 +139,21 @@ def test_a_queue_that_could_not_be_deleted_is_named(
     assert process.returncode == ExitCode.UNAVAILABLE
     [queue] = queues_of(server)
     assert f"queue {queue} may still be there" in said
+
+
+def test_an_interrupt_before_the_first_request_leaves_no_warning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The interrupt comes while the event loop is made, and a warning would fail the test."""
+
+    def interrupt() -> Never:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(asyncio.events, "new_event_loop", interrupt)
+    measure = _measuring(CommonFlags("http://127.0.0.1:1", None, as_json=False), 1, 1, 1)
+
+    with pytest.raises(KeyboardInterrupt):
+        measure(QueueName("bench"))
 
 
 def test_it_measures_servers_only(bench: Ctl, root: Path) -> None:
