@@ -31,6 +31,7 @@ _TAKES_ROOM = {"write", "pwrite", "link", "mkdir", "setxattr", "rename", "rename
     "syncfs"
 }
 _CHANGES = _TAKES_ROOM | {"chmod", "ftruncate", "removexattr", "rmdir", "unlink", "utime"}
+_TOLD_LATE = (errno.ENOSPC, errno.EDQUOT)
 _NEW_FILE = os.O_CREAT | (os.O_TMPFILE & ~os.O_DIRECTORY)
 _TO_WRITE = os.O_CREAT | os.O_WRONLY | os.O_RDWR
 
@@ -64,10 +65,11 @@ class Kernel:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._lock = threading.Lock()
         self._fault: Fault | None = None
-        self._index = 0
+        self._ahead = 0
         self._ending: threading.Thread | None = None
         self.calls: list[str] = []
         """The names of the calls since `arm`."""
+        self._made: list[Call] = []
         self.struck: list[str] = []
         """Those that failed."""
         # The native part would make calls that do not come by here.
@@ -78,10 +80,15 @@ class Kernel:
             monkeypatch.setattr(fcntl, name, self._patched(name, getattr(fcntl, name)))
 
     def arm(self, fault: Fault | None = None, index: int = 0) -> None:
-        """Count from here; `fault` comes at the call of that index."""
+        """Count from here; of the calls that can fail with `fault`, it comes at that of `index`. A
+        disk that is full does not say so to fstat(2)."""
         with self._lock:
-            self._fault, self._index = fault, index
-            self.calls, self.struck = [], []
+            self._fault, self._ahead = fault, index
+            self.calls, self._made, self.struck = [], [], []
+
+    def places(self, code: int) -> int:
+        """Return how many of the calls since `arm` can be the first that fails with `code`."""
+        return sum(_can_come(code, call) for call in self._made)
 
     def relieve(self) -> None:
         with self._lock:
@@ -101,17 +108,19 @@ class Kernel:
         if threading.current_thread() is self._ending and call.name != "close":
             raise Ended
         with self._lock:
-            index = len(self.calls)
             self.calls.append(call.name)
+            self._made.append(call)
             fault = self._fault
-            if fault is None or index < self._index:
-                return None
-            if index != self._index and not (fault.lasts and _can_strike(fault.code, call)):
-                return None
-            if fault.code == SHORT_WRITE and call.name != "write":
+            if fault is None or not self._comes(fault, call):
                 return None
             self.struck.append(call.name)
             return fault.code
+
+    def _comes(self, fault: Fault, call: Call) -> bool:
+        if self._ahead < 0:
+            return fault.lasts and _can_strike(fault.code, call)
+        self._ahead -= _can_come(fault.code, call)
+        return self._ahead < 0
 
     def _patched(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **named: Any) -> Any:
@@ -164,6 +173,12 @@ class _Libc:
         return -1
 
 
+def _can_come(code: int, call: Call) -> bool:
+    """Whether a call can be the first that fails. Over NFS close(2) may tell of what was written
+    before."""
+    return _can_strike(code, call) or (call.name == "close" and code in _TOLD_LATE)
+
+
 def _can_strike(code: int, call: Call) -> bool:
     """Which calls a lasting trouble strikes. A dead disk or server strikes all."""
     opens = call.name == "open"
@@ -171,7 +186,7 @@ def _can_strike(code: int, call: Call) -> bool:
         return call.name == "write"
     if code == errno.EMFILE:
         return opens
-    if code in (errno.ENOSPC, errno.EDQUOT):
+    if code in _TOLD_LATE:
         return call.name in _TAKES_ROOM or (opens and bool(call.arguments[1] & _NEW_FILE))
     if code == errno.EROFS:
         return call.name in _CHANGES or (opens and bool(call.arguments[1] & _TO_WRITE))

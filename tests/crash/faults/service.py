@@ -24,7 +24,7 @@ from mq.web.durations import Durations
 from mq.web.origin_policy import OriginPolicy
 from mq.web.quick import make_http
 from tests.crash.faults.ledger import FaultLedger
-from tests.crash.load import LoadAnswer, client_at
+from tests.crash.load import LoadAnswer, LoadClient, client_at
 from tests.support.descriptors import open_paths
 from tests.support.messages import names_in
 
@@ -64,11 +64,16 @@ class Service:
 
     async def send(self, request: ServiceRequest, note: str = "without a fault") -> LoadAnswer:
         """Ask on a new connection; what is answered goes to the ledger. Raises ServerGone."""
-        self._note_request(request)
         async with client_at(self._port) as client:
-            answer = await client.request(
-                request.method, request.target, request.body, **request.headers
-            )
+            return await self._ask(client, request, note)
+
+    async def _ask(
+        self, client: LoadClient, request: ServiceRequest, note: str = "without a fault"
+    ) -> LoadAnswer:
+        self._note_request(request)
+        answer = await client.request(
+            request.method, request.target, request.body, **request.headers
+        )
         self._note_answer(request, answer, note)
         return answer
 
@@ -162,13 +167,15 @@ class Service:
             assert answer.status in (204, 404)
 
     async def _serves(self) -> bool:
-        if (await self.send(ServiceRequest("POST", "/probe/messages", b"probe"))).status != 201:
-            return False
-        received = await self.send(ServiceRequest("GET", "/probe/messages"))
-        if received.status != 200:
-            return False
-        removal = ServiceRequest("DELETE", f"/probe/messages/{received.message_id}")
-        return (await self.send(removal)).status == 202
+        async with client_at(self._port) as client:
+            publication = ServiceRequest("POST", "/probe/messages", b"probe")
+            if (await self._ask(client, publication)).status != 201:
+                return False
+            received = await self._ask(client, ServiceRequest("GET", "/probe/messages"))
+            if received.status != 200:
+                return False
+            removal = ServiceRequest("DELETE", f"/probe/messages/{received.message_id}")
+            return (await self._ask(client, removal)).status == 202
 
 
 @asynccontextmanager

@@ -85,7 +85,7 @@ def _is_done_after_relief(kernel: Kernel, fault: Fault | None, is_done: Callable
 def test_mover_that_scans_moves_everything_after_relief(
     spool: Spool, kernel: Kernel, fault: Fault
 ) -> None:
-    delay, queue = spool.root / "delay", spool.root / "queues" / "orders"
+    delay, queue, code = spool.root / "delay", spool.root / "queues" / "orders", fault.code
 
     def scan(fault: Fault | None, index: int) -> int:
         mover = _mover(spool, kernel, max_receives=0)
@@ -93,7 +93,7 @@ def test_mover_that_scans_moves_everything_after_relief(
         kernel.arm(fault, index)
         with _at_work(kernel, mover, delay):
             _is_done_after_relief(kernel, fault, (queue / message_id).exists)
-            return len(kernel.calls)
+            return kernel.places(code)
 
     calls = scan(None, 0)
     descriptors = open_but_for_queues()
@@ -106,7 +106,7 @@ def test_mover_that_waits_moves_everything_after_relief(
     spool: Spool, kernel: Kernel, fault: Fault
 ) -> None:
     """To the dead letters, whose queue it makes first."""
-    delay, queue = spool.root / "delay", spool.root / "queues" / "orders.dead"
+    delay, queue, code = spool.root / "delay", spool.root / "queues" / "orders.dead", fault.code
 
     def come(fault: Fault | None, index: int) -> int:
         kernel.arm(fault, index)
@@ -114,7 +114,7 @@ def test_mover_that_waits_moves_everything_after_relief(
         _is_done_after_relief(kernel, fault, (queue / message_id).exists)
         (queue / message_id).unlink()
         queue.rmdir()
-        return len(kernel.calls)
+        return kernel.places(code)
 
     with _at_work(kernel, _mover(spool, kernel, max_receives=1), delay):
         wait_until(lambda: "listdir" in kernel.calls)
@@ -126,7 +126,7 @@ def test_mover_that_waits_moves_everything_after_relief(
 
 
 def test_reaper_reaps_everything_after_relief(spool: Spool, kernel: Kernel, fault: Fault) -> None:
-    remove = spool.root / "remove"
+    remove, code = spool.root / "remove", fault.code
     config = ReaperConfig(remove, rescan_seconds=_RETRY_SECONDS, retry_seconds=_RETRY_SECONDS)
 
     def reap(fault: Fault | None, index: int) -> int:
@@ -138,7 +138,7 @@ def test_reaper_reaps_everything_after_relief(spool: Spool, kernel: Kernel, faul
         kernel.arm(fault, index)
         with _at_work(kernel, reaper, remove):
             _is_done_after_relief(kernel, fault, lambda: os.listdir(remove) == [])
-            return len(kernel.calls)
+            return kernel.places(code)
 
     calls = reap(None, 0)
     descriptors = open_but_for_queues()
@@ -148,7 +148,7 @@ def test_reaper_reaps_everything_after_relief(spool: Spool, kernel: Kernel, faul
 
 
 def test_sweep_finishes_everything_after_relief(spool: Spool, kernel: Kernel, fault: Fault) -> None:
-    root = spool.root
+    root, code = spool.root, fault.code
     kernel.beneath(spool.files)
     sweeper = Sweeper(spool, print)
 
@@ -158,7 +158,7 @@ def test_sweep_finishes_everything_after_relief(spool: Spool, kernel: Kernel, fa
         with suppress(OSError):
             sweeper.sweep()
         kernel.relieve()
-        calls = len(kernel.calls)
+        calls = kernel.places(code)
         sweeper.sweep()
         assert os.listdir(root / "new") == []
         assert names_in(root / "queues" / "orders") == [whole]
