@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.descriptors import count_open
 from tests.support.faults import WatchedFiles
 from tests.support.vsqs import NS, PER_SECOND, Clock, OpenQueue, names_in
 from vsqs.queue import Queue
@@ -178,9 +179,11 @@ def test_the_same_time_in_any_state_is_not_taken_again(
         (folder / theirs).write_bytes(b"theirs")
 
     files.before["create"] = appear
+    descriptors = count_open(folder)
     message_id = queue.publish(b"ours")
 
     assert int(message_id) == now + 1
+    assert count_open(folder) == descriptors
     assert names_in(folder) == sorted([theirs, message_id])
     assert (folder / theirs).read_bytes() == b"theirs"
     assert (folder / message_id).read_bytes() == b"ours"

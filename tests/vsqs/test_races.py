@@ -267,6 +267,19 @@ def test_an_error_in_publish_leaves_nothing_and_the_next_call_goes_on(
     assert queue.receive() == (message_id, b"body")
 
 
+def test_a_publish_whose_name_could_not_be_synced_is_taken_back(
+    open_queue: OpenQueue, folder: Path
+) -> None:
+    files = WatchedFiles()
+    queue = open_queue(files=files)
+    files.before["rename"] = lambda *_: files.fail("sync")
+
+    with pytest.raises(OSError, match="Input/output"):
+        queue.publish(b"sent again later")
+
+    assert names_in(folder) == []
+
+
 def test_a_short_write_goes_on(
     open_queue: OpenQueue, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
