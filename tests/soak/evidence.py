@@ -63,8 +63,12 @@ class Evidence:
         unclear = {each.partition("/")[2] for each in self.stories if each.startswith(UNCLEAR)}
         for each in [each for each in self.stories if each.partition("/")[2] in unclear - {""}]:
             del self.stories[each]
-        for event in (*self.receives, *self.left) if unclear else ():
-            event.given = [each for each in event.given if each.message_id in self.stories]
+        for event in (*self.receives, *self.left, *self.unanswered) if unclear else ():
+            event.given = [
+                each
+                for each in event.given
+                if not each.message_id or each.message_id in self.stories
+            ]
 
     def _take_in_publish(self, event: Event) -> None:
         if event.is_uncertain:
