@@ -90,7 +90,7 @@ class KnownSettings:
         self._forgets += 1
         known = self._known.get(queue)
         if known is not None:
-            self._known[queue] = known._replace(next_look=0.0, version=None, folder=None)
+            self._known[queue] = _outdated(known)
 
     def keep(self, queues: Collection[str]) -> None:
         """Forget all other queues."""
@@ -124,6 +124,8 @@ class KnownSettings:
         """Keep what a look has found that began after that many calls of `forget`."""
         if forgets == self._forgets:
             self._known[queue] = found
+            if forgets != self._forgets:  # Another thread came between these lines.
+                self._known[queue] = _outdated(found)
 
     def _has_still_none(self, queue: QueueName, known: _KnownFile) -> bool:
         """Return whether a queue that had no settings has had nothing come or go since, which takes
@@ -146,3 +148,8 @@ class KnownSettings:
         if found is None:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         return found, folder if found is NO_FILE else None
+
+
+def _outdated(known: _KnownFile) -> _KnownFile:
+    """Return what is known, to be looked at again."""
+    return known._replace(next_look=0.0, version=None, folder=None)

@@ -234,3 +234,25 @@ def test_a_look_of_another_thread_does_not_undo_a_change_that_was_made_meanwhile
     assert known.of(ORDERS).delay_seconds == 5
 
     assert known.of(ORDERS).delay_seconds == 6
+
+
+def test_a_look_that_was_just_found_good_does_not_undo_a_change_either(
+    spool: Spool, orders: Path
+) -> None:
+    known = KnownSettings(spool.files, spool.queues, lambda *_: None)
+    changes = ["6"]
+
+    class Known(dict[str, Any]):
+        """What is known. Before the first look is kept, another thread notes a change."""
+
+        def __setitem__(self, queue: str, found: object) -> None:
+            if changes:
+                change_settings(spool, ORDERS, {"delay": changes.pop()})
+                known.forget(ORDERS)
+            super().__setitem__(queue, found)
+
+    known._known = Known()
+    change_settings(spool, ORDERS, {"delay": "5"})
+    assert known.of(ORDERS).delay_seconds == 5
+
+    assert known.of(ORDERS).delay_seconds == 6
