@@ -144,8 +144,8 @@ class Store:
         return await self._publisher.publish(queue, draft, also, removes)
 
     def submit_publish(self, queue: QueueName, draft: Draft, done: Done, also: Queues = ()) -> None:
-        """Publish a small body under an id of the server, for a caller that does not wait. `done`
-        gets what `publish` returns or raises, on the event loop, never at once."""
+        """Publish a small body, to several queues under an id of the server, for a caller that does
+        not wait. `done` gets what `publish` returns or raises, on the event loop, never at once."""
         self._publisher.submit(queue, draft, done, also)
 
     async def publish_batch(

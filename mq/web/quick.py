@@ -42,6 +42,7 @@ from mq.web.parameters import (
     read_content_type,
     read_flag,
     read_leases,
+    read_own_id,
     read_parameters,
     read_queues,
 )
@@ -54,7 +55,6 @@ _IF_MATCH = istr("If-Match")
 _LISTS = frozenset({ALSO})
 _PUBLISHING = frozenset({ALSO, BATCH})
 _RECEIVING = frozenset({"wait", "visibility", "max"})
-_OWN_ID = istr("X-Message-Id")
 
 
 def make_http(
@@ -166,11 +166,12 @@ class QuickWay:
         if read_flag(parameters, BATCH):
             check_headers(asked)
             return head._replace(is_batch=True) if length <= SMALL_TEXT_BYTES else None
-        if _OWN_ID in message.headers or length > min(SMALL_BODY_BYTES, self._store.max_body_bytes):
+        own_id = read_own_id(asked)
+        if (also and own_id) or length > min(SMALL_BODY_BYTES, self._store.max_body_bytes):
             return None
         content_type, properties = read_content_type(asked), read_properties(asked)
         trailer = pack_trailer(properties) if properties else b""
-        return head._replace(content_type=content_type, trailer=trailer)
+        return head._replace(content_type=content_type, trailer=trailer, message_id=own_id)
 
     def _request(
         self, connection: QuickConnection, head: QuickHead, source: Parsed | bytes

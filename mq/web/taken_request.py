@@ -85,6 +85,8 @@ class TakenRequest:
             self._publish_batch(body)
         elif head.method == "POST":
             draft = Draft(len(body), zlib.crc32(body), head.content_type, body)
+            if head.message_id is not None:
+                draft.message_id = head.message_id
             if head.trailer:
                 draft.trailer = head.trailer
             store.submit_publish(head.queue, draft, self._published, head.also)

@@ -86,7 +86,7 @@ NOT_RUN_HERE = {
     name_of(lease.set_aside_leased): "hands on to `_set_aside`",
     name_of(twins._is_twin): "hands on to `move_aside`, as `remove` does",
     name_of(twins._make_room): "hands on to `move_aside`, as `remove` does",
-    name_of(own_id._publish): "hands on to `move_aside`, as `remove` does",
+    name_of(own_id.keep_unless_twin): "hands on to `move_aside`, as `remove` does",
     name_of(abilities): "works in a folder of its own: tests/spool/test_abilities.py",
     name_of(network_files): "tests/spool/test_network_files.py, tests/store/test_network.py",
     name_of(kombu): "asks a server",

@@ -48,6 +48,34 @@ async def test_publish_receive_and_remove_go_the_quick_way(root: Path, kind: str
         await close(writer)
 
 
+@pytest.mark.parametrize("kind", BOTH)
+async def test_a_publish_under_an_own_id_goes_the_quick_way(root: Path, kind: str) -> None:
+    """Other ids come with heads that are known, and so does the same one again."""
+    async with site_on(root, kind) as site:
+        reader, writer = await site.connect()
+
+        async def publish(message_id: str, body: bytes = b"body") -> WireAnswer:
+            more = site.headers | {"X-Message-Id": message_id}
+            writer.write(request_bytes("POST", "/orders/messages", body, **more))
+            return await parse_answer(reader, "POST")
+
+        ids = ["first", "second", "third", "4", "4", "4", "x" * 64]
+        bodies = [b"body"] * 5 + [b"ybod", b"body"]
+        told = [await publish(*each) for each in zip(ids, bodies, strict=True)]
+        await close(writer)
+
+        assert [each.status for each in told] == [201, 201, 201, 201, 200, 409, 201]
+        assert [told[at].headers["x-message-id"] for at in (0, 1, 2, 3, 4, 6)] == [
+            *ids[:5], ids[6],
+        ]  # fmt: skip
+        received = [await site.ask("GET", "/orders/messages") for _ in range(6)]
+        assert [each.headers.get("x-message-id") for each in received] == [
+            *ids[:4], ids[6], None,
+        ]  # fmt: skip
+        assert site.way.taken[1:7] == ["POST"] * 6
+        assert site.way.known >= 3
+
+
 @pytest.mark.parametrize("query", ["also=bills", "also=bills&also=orders"])
 async def test_a_publish_to_several_queues_goes_the_quick_way(root: Path, query: str) -> None:
     async with site_on(root) as site:
@@ -129,7 +157,7 @@ async def test_a_token_for_one_queue_publishes_to_no_other(root: Path) -> None:
 
 
 UNUSUAL: dict[str, tuple[str, bytes | None, dict[str, str], int]] = {
-    "an own id": ("POST", b"body", {"x_message_id": "own"}, 201),
+    "an own id that is none": ("POST", b"body", {"x_message_id": "own_id"}, 400),
     "a large body": ("POST", b"x" * 131_073, {}, 201),
     "an expectation": ("POST", b"body", {"expect": "100-continue"}, 100),
     "the last one": ("POST", b"body", {"connection": "close"}, 201),

@@ -12,7 +12,7 @@ import pytest
 
 from mq.commit.operation import Submitted
 from mq.config import SMALL_BODY_BYTES
-from mq.errors import StoreUnavailable
+from mq.errors import IdTaken, StoreUnavailable
 from mq.names import MessageId, QueueName
 from mq.store.publishing.publish import Draft, Published
 from mq.store.receiving.received_message import Received
@@ -84,9 +84,13 @@ def refuse_before_its_round(submitted: Submitted) -> None:
     submitted.done(submitted.result, submitted.error)
 
 
+NOT_PUBLISHED = (StoreUnavailable, IdTaken)
+"""What `publish_as_asked` raises when a sync has failed, or another file got the id meanwhile."""
+
+
 async def publish_as_asked(store: Store, queue: QueueName, draft: Draft) -> Published:
     """Publish what has its body in memory as HTTP does: a large body in two pieces, and a small one
-    without an own id together with others."""
+    together with others."""
     body = draft.body or b""
     if len(body) > SMALL_BODY_BYTES:
         async with store.open_upload() as upload:
@@ -94,8 +98,6 @@ async def publish_as_asked(store: Store, queue: QueueName, draft: Draft) -> Publ
             last = body[len(body) // 2 :]
             uploaded = await upload.finish(last, draft.content_type, properties_of(body))
             return await store.publish(queue, replace(uploaded, delay_ns=draft.delay_ns))
-    if draft.message_id is not None:
-        return await store.publish(queue, draft)
     published: Published = await answered(store.submit_publish, queue, draft)
     return published
 

@@ -163,7 +163,7 @@ def _fill(
         check_removed(work, batch)
         is_filled = False
         try:
-            if not is_short(batch):
+            if not (is_short(work, batch) and batch.are_ids_new()):
                 is_filled = yield InWorker(batch.fill)
             elif batch.write():
                 messages = sum([len(each.placed) for each in batch.parts])
@@ -177,13 +177,14 @@ def _fill(
         yield patience.pause()
 
 
-def is_short(batch: Batch) -> bool:
+def is_short(work: Workspace, batch: Batch) -> bool:
     """Return whether one native call writes the batch in a few milliseconds, for which others can
-    wait. Own ids need more looks than that, and bodies in files more calls."""
+    wait. Bodies in files need more calls than that, and so do own ids on a network file system."""
     return (
         sum([len(each.placed) for each in batch.parts]) <= CHAINS_AT_ONCE
         and sum([each.length for each in batch.parts]) <= _SHORT_BYTES
-        and not any(each.own_ids or each.has_files for each in batch.parts)
+        and not any(each.has_files for each in batch.parts)
+        and not (work.files.is_of_network and any(each.own_ids for each in batch.parts))
     )
 
 

@@ -70,7 +70,7 @@ def _move_usual(work: Workspace, linked: Sequence[Linked]) -> list[bool]:
     usual = [
         (each.queue, at)
         for at, each in enumerate(linked)
-        if each.visible_ns is None and not (each.is_own or each.stays_open)
+        if each.visible_ns is None and not each.stays_open
     ]
     source, opened = work.spool.opened(_NEW), []
     moving: list[int] = []
@@ -89,9 +89,11 @@ def _move_usual(work: Workspace, linked: Sequence[Linked]) -> list[bool]:
         moving += numbers
     for at, (results, _) in zip(moving, run(work.files, chains), strict=True):
         if results:
-            queue, (message_id, _), *_ = linked[at]
+            queue, position, *_ = linked[at]
+            message_id = position.message_id
             delivered[at] = True
-            work.ready.add(queue, message_id, message_id)
+            key = order_key(*position) if linked[at].is_own else message_id
+            work.ready.add(queue, message_id, key)
     return delivered
 
 

@@ -72,22 +72,34 @@ class Batch:
         are published already are duplicates. Returns False if another publisher holds one of the
         ids. Raises IdTaken, which names the line, PropertiesUnsupported and OSError.
         """
-        own = [file_name(part.queue, each) for part in self.parts for each in part.own_ids]
-        # Who publishes under the id of the message that is removed must see where that is.
-        also = [] if self.removes is None else [file_name(*self.removes[:2])]
-        if own or also:
-            ids_fd = lock_names(self._spool, own + also)
-            if ids_fd is None:
-                return False
-            self._ids_fd = ids_fd
-            for part in self.parts:
-                if part.own_ids:
-                    part.look_for_twins()
+        if not self._lock_ids():
+            return False
         if any(draft.trailer for part in self.parts for (_, draft, _), _ in part.placed):
             self._spool.use_long_seals()
         self._make()
         with self._work.floor.writing(sum([each.length for each in self.parts])):
             return all(self._add(part) for part in self.parts)
+
+    def are_ids_new(self) -> bool:
+        """Return whether no message is known under the ids that its producer brought, and no other
+        publisher holds one, so that `write` makes no more looks. Raises OSError."""
+        return self._lock_ids() and all(part.are_ids_new() for part in self.parts)
+
+    def _lock_ids(self) -> bool:
+        """Lock its ids until it is closed. Returns False if another publisher holds one."""
+        own = [file_name(part.queue, each) for part in self.parts for each in part.own_ids]
+        # Who publishes under the id of the message that is removed must see where that is.
+        also = [] if self.removes is None else [file_name(*self.removes[:2])]
+        if self._ids_fd != NO_FD or not (own or also):
+            return True
+        ids_fd = lock_names(self._spool, own + also)
+        if ids_fd is None:
+            return False
+        self._ids_fd = ids_fd
+        for part in self.parts:
+            if part.own_ids:
+                part.look_for_twins()
+        return True
 
     def _make(self) -> None:
         while isinstance(fd := make_set(self._spool, Folder.NEW, self.name.open), Lost):

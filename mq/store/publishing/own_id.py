@@ -70,17 +70,42 @@ def _publish(
             return known if isinstance(known, Published) else None
         publish_after_birth(work, queue)
         published = yield from publish(work, queue, draft)
-        name = file_name(queue, message_id)
-        if work.spool.exists(Folder.NEW, name) and has_twin(work, queue, message_id):
-            # It was put there after the look, by a person's mv for example. The new file goes.
-            work.spool.move_aside(Folder.NEW, name, Folder.REMOVE, name)
-            known = yield from _adopt(work, queue, message_id, draft)
-            if isinstance(known, Lost):
-                return None
-            return known or published
-        return published
+        return (yield from keep_unless_twin(work, queue, draft, published))
     finally:
         work.files.close(lock)
+
+
+def lock_missing(
+    work: Workspace, queue: QueueName, ids: Sequence[MessageId]
+) -> tuple[int, set[MessageId]] | None:
+    """Lock ids of a queue that is held, and look for their messages. Returns the descriptor that
+    holds the locks until it is closed, and the ids that no message has: they may be published.
+    Returns None if another publisher holds one of them. Raises OSError."""
+    lock = lock_ids(work.spool, queue, ids)
+    if lock is None:
+        return None
+    try:
+        missing = finder_for(work, queue).missing(ids)
+        publish_after_birth(work, queue)
+    except BaseException:
+        work.files.close(lock)
+        raise
+    return lock, missing
+
+
+def keep_unless_twin(
+    work: Workspace, queue: QueueName, draft: Draft, published: Published
+) -> Operation[Published | None]:
+    """Return what was published under an own id, whose lock is still held. If it is still in `new`
+    because another message has the id, return that one, or None if a publisher has it: it was put
+    there after the look, by a person's mv for example. The new file goes."""
+    message_id = published.message_id
+    name = file_name(queue, message_id)
+    if not (work.spool.exists(Folder.NEW, name) and has_twin(work, queue, message_id)):
+        return published
+    work.spool.move_aside(Folder.NEW, name, Folder.REMOVE, name)
+    known = yield from _adopt(work, queue, message_id, draft)
+    return None if isinstance(known, Lost) else known or published
 
 
 def _adopt(

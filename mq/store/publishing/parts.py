@@ -48,6 +48,7 @@ class BatchPart:
         self._opening = (OPEN_UNNAMED, work.spool.fd(_NEW), work.spool.file_mode)
         self._seen: dict[MessageId, tuple[Draft, int]] = {}
         self._finder: Finder | None = None
+        self._missing: set[MessageId] | None = None
 
     @property
     def added(self) -> int:
@@ -74,13 +75,22 @@ class BatchPart:
         held."""
         self._finder = finder_for(self._work, self.queue)
 
+    def are_ids_new(self) -> bool:
+        """Look for all ids that producers bring. Returns whether none is published, or comes twice.
+        Raises OSError."""
+        own = self.own_ids
+        self._missing = set() if self._finder is None else self._finder.missing(own)
+        return len(self._missing) == len(own)
+
     def writing(self, set_name: str, some: Placed) -> list[Chain] | None:
         """Return the file calls that put those of some messages that are not published yet into the
         open set; what has its body in a file is there already. All of them are in `published` then.
         Returns None if another publisher holds one of the ids. Raises IdTaken, which names the
         line, and OSError."""
-        own = [draft.message_id for (_, draft, _), _ in some if draft.message_id is not None]
-        missing = set() if self._finder is None else self._finder.missing(own)
+        missing = self._missing
+        if missing is None:
+            own = [draft.message_id for (_, draft, _), _ in some if draft.message_id is not None]
+            missing = set() if self._finder is None else self._finder.missing(own)
         usual_ns = delay_ns(self._work, self.queue)
         chains = []
         for (line, draft, _), (message_id, published_ns) in some:

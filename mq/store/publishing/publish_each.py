@@ -6,14 +6,15 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import Apart, Done, Operation, Submitted, client_error
-from mq.disk.calls import check, run
+from mq.disk.calls import ABSENT, check, run
 from mq.errors import MQError, QueueLocked, StoreUnavailable
 from mq.lifecycle import Folder
-from mq.names import QueueName, file_name
+from mq.names import MessageId, QueueName, file_name
 from mq.store.joint import grouped, operations_for
 from mq.store.publishing.copies import most_in_one_set, publish_copies
 from mq.store.publishing.delivering import (
@@ -22,12 +23,13 @@ from mq.store.publishing.delivering import (
     deliver_once_unlocked,
     let_go,
 )
+from mq.store.publishing.own_id import keep_unless_twin, lock_missing
 from mq.store.publishing.publish import LINKED_IN_NEW, Draft, Published, linking, visible_after
 from mq.store.queue.settings import delay_ns
 from mq.store.shared_state import Workspace, refuse_fifo
 
 ToPublish = tuple[QueueName, Draft, Done]
-"""A message with its body in memory and without an own id, for a queue; and its caller."""
+"""A message with its body in memory, for a queue; and its caller."""
 
 Outcome = Published | BaseException | Submitted | None
 """What `publish_one` returns or raises. Or, so that the others wait for nothing: None if nothing
@@ -59,11 +61,13 @@ def _publish_usual(
 ) -> Operation[list[Outcome]]:
     """Publish the messages of `by_queue` about whose queues nothing is unusual. Returns the
     outcomes. Raises what concerns all of them."""
-    usual = _usual(work, asked, by_queue)
-    messages = Counter([queue for _, queue, _, _ in usual])
+    messages: Counter[QueueName] = Counter()
+    locks: list[int] = []
     are_late = False
-    work.undelivered.update(messages)
     try:
+        usual = _usual(work, asked, by_queue, locks)
+        messages.update([queue for _, queue, _, _ in usual])
+        work.undelivered.update(messages)
         linked = _link_all(work, usual, outcomes)
         if linked:
             yield from _sync(work, linked.values())
@@ -71,9 +75,12 @@ def _publish_usual(
                 work.counts.of(queue).published += count
             delivered = deliver_each(work, [*linked.values()])
             are_late = not all(delivered)
+            left = _left_in_new(work, linked)
             waiting: list[Submitted] = []
             for (number, each), outcome in zip(linked.items(), delivered, strict=True):
-                if isinstance(outcome, QueueLocked):
+                if number in left:
+                    outcomes[number] = yield from _end_own(work, asked[number], each, outcome)
+                elif isinstance(outcome, QueueLocked):
                     messages[each.queue] -= 1
                     outcomes[number] = Submitted(_deliver_late(work, each), asked[number][2])
                     waiting.append(outcomes[number])
@@ -85,12 +92,16 @@ def _publish_usual(
                 yield Apart(waiting)
         return outcomes
     finally:
+        for lock in locks:
+            work.files.close(lock)
         for queue, count in messages.items():
             work.end_delivery(queue, count)
         if are_late:
             # The locks are free by now: a sweep passes over what another process holds.
             work.request_sweep()
 
+
+_OWN_ID = attrgetter("message_id")
 
 _Usual = tuple[int, QueueName, Draft, int]
 """A message about whose queue nothing is unusual: its number, and how long it is hidden, in ns, if
@@ -127,19 +138,44 @@ def _copies(work: Workspace, queue: QueueName) -> Sequence[QueueName]:
 
 
 def _usual(
-    work: Workspace, asked: Sequence[ToPublish], by_queue: Mapping[QueueName, Sequence[int]]
+    work: Workspace,
+    asked: Sequence[ToPublish],
+    by_queue: Mapping[QueueName, Sequence[int]],
+    locks: list[int],
 ) -> list[_Usual]:
-    """Return the messages about whose queues nothing is unusual. Those queues are held."""
+    """Return the messages about whose queues and own ids nothing is unusual. Those queues are held,
+    and `locks` gets what holds the ids."""
     usual: list[_Usual] = []
     for queue, numbers in by_queue.items():
         drafts = [asked[number][1] for number in numbers]
-        if _is_usual(work, queue, drafts):
-            usual_ns = delay_ns(work, queue)
-            usual += [
-                (number, queue, draft, usual_ns)
-                for number, draft in zip(numbers, drafts, strict=True)
-            ]
+        if not _is_usual(work, queue, drafts):
+            continue
+        usual_ns, own = delay_ns(work, queue), [*filter(None, map(_OWN_ID, drafts))]
+        new_ids = _lock_new(work, queue, own, locks) if own else set()
+        for number, draft in zip(numbers, drafts, strict=True):
+            if draft.message_id is not None:
+                if draft.message_id not in new_ids:
+                    continue
+                new_ids.remove(draft.message_id)  # Another one with that id comes after this one.
+            usual.append((number, queue, draft, usual_ns))
     return usual
+
+
+def _lock_new(
+    work: Workspace, queue: QueueName, ids: Sequence[MessageId], locks: list[int]
+) -> set[MessageId]:
+    """Return those own ids that no message has. If one is being published just now, or something
+    is wrong with the look, none is new."""
+    # What a message of another host leaves in this one's memory takes other looks.
+    found = None
+    if not work.files.is_of_network:
+        with suppress(MQError, OSError):
+            found = lock_missing(work, queue, [*dict.fromkeys(ids)])
+    if found is None:
+        return set()
+    lock, missing = found
+    locks.append(lock)
+    return missing
 
 
 def _is_usual(work: Workspace, queue: QueueName, drafts: Sequence[Draft]) -> bool:
@@ -160,7 +196,7 @@ def _is_usual(work: Workspace, queue: QueueName, drafts: Sequence[Draft]) -> boo
 def _link_all(work: Workspace, usual: Sequence[_Usual], outcomes: list[Any]) -> dict[int, Linked]:
     """Give messages their names in `new`. Returns those that have theirs, by their numbers, and
     enters in `outcomes` what is wrong with each of the others."""
-    positions = work.ids.next_positions([None] * len(usual))
+    positions = work.ids.next_positions([draft.message_id for _, _, draft, _ in usual])
     chains, times = [], []
     for each, (message_id, published_ns) in zip(usual, positions, strict=True):
         _, queue, draft, usual_ns = each
@@ -171,13 +207,14 @@ def _link_all(work: Workspace, usual: Sequence[_Usual], outcomes: list[Any]) -> 
         times.append(visible_ns)
     linked: dict[int, Linked] = {}
     for at, outcome in enumerate(run(work.files, chains)):
-        number, queue, *_ = usual[at]
+        number, queue, draft, _ = usual[at]
         try:
             fd = check(outcome)[0]
         except OSError as error:
             outcomes[number] = client_error(error)
         else:
-            linked[number] = Linked(queue, positions[at], times[at], fd)
+            is_own = draft.message_id is not None
+            linked[number] = Linked(queue, positions[at], times[at], fd, is_own)
     return linked
 
 
@@ -194,6 +231,33 @@ def _sync(work: Workspace, linked: Collection[Linked]) -> Operation[None]:
                     work.spool.unlink(Folder.NEW, name)
             let_go(work, each)
         raise
+
+
+def _left_in_new(work: Workspace, linked: Mapping[int, Linked]) -> set[int]:
+    """Return the numbers of the messages with own ids for which there is a file in `new`: their
+    own, or one that was put there after the look."""
+    own = {number: each for number, each in linked.items() if each.is_own}
+    fd = work.spool.fd(Folder.NEW)
+    names = [file_name(each.queue, each.position.message_id) for each in own.values()]
+    looks = run(work.files, [((ABSENT, fd, name),) for name in names])
+    return {number for number, (_, code) in zip(own, looks, strict=True) if code}
+
+
+def _end_own(
+    work: Workspace, asked: ToPublish, linked: Linked, outcome: bool | BaseException
+) -> Operation[Outcome]:
+    """Return what becomes of a message with an own id for which there is a file in `new`. The lock
+    of the id is held until that is known."""
+    queue, draft, _ = asked
+    try:
+        if isinstance(outcome, QueueLocked):
+            if not (yield from deliver_once_unlocked(work, linked)):
+                work.request_sweep()
+        elif isinstance(outcome, BaseException):
+            raise outcome
+        return (yield from keep_unless_twin(work, queue, draft, _published(linked)))
+    except Exception as error:
+        return client_error(error)
 
 
 def _deliver_late(work: Workspace, linked: Linked) -> Operation[Published]:

@@ -63,8 +63,8 @@ class Publisher:
         return await self._see_through(self._publish_file(queue, draft, also, removes))
 
     def submit(self, queue: QueueName, draft: Draft, done: Done, also: Queues = ()) -> None:
-        """Publish one message with its small body in memory, under an id of the server. `done` gets
-        what `publish` returns or raises."""
+        """Publish one message with its small body in memory; for several queues under an id of the
+        server. `done` gets what `publish` returns or raises."""
         if also:
             self._copies.submit((queue, *also), draft, done)
         else:

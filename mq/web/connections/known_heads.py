@@ -1,8 +1,9 @@
 """Heads that the parser has read before.
 
 A client sends the same head with every receive, and with every publish of one length; the heads of
-its removals differ in an id and a lease. What the parser made of such a head is kept by its bytes,
-so that it is read once and not each time. Only the parser decides what a head means.
+its removals differ in an id and a lease, those of its publishes perhaps in an id of its own. What
+the parser made of such a head is kept by its bytes, so that it is read once and not each time. Only
+the parser decides what a head means.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ _REMOVAL = re.compile(
     re.DOTALL,
 )
 """Any id and any lease that fit here are parsed alike."""
+
+_OWN_ID = re.compile(rb"\r\n(?i:X-Message-Id): ([0-9A-Za-z-]{1,64})(?=\r\n|\Z)")
+"""Any own id of a publish that fits here is parsed alike too."""
 
 _Key = bytes | tuple[bytes | None, ...]
 H = TypeVar("H")
@@ -92,10 +96,16 @@ class KnownHeads:
         if data.startswith(b"DELETE "):
             return self._find_removal(data)
         key, end, body = data.partition(_END)
-        head = self._heads.get(key)
+        head = self._heads.get(key) or self._find_publish(key)
         if head is None or not end or len(body) != head.body_bytes:
             return None
         return head, body
+
+    def _find_publish(self, data: bytes) -> QuickHead | None:
+        """Return the head of a publish under an own id, if another one like it is known."""
+        own = _read_own_id(data)
+        alike = None if own is None else self._heads.get(own[0])
+        return None if own is None or alike is None else alike._replace(message_id=own[1])
 
     def _find_removal(self, data: bytes) -> tuple[QuickHead, bytes] | None:
         removal = _read_removal(data)
@@ -115,14 +125,27 @@ class KnownHeads:
         end = whole_head(data, message, head.body_bytes)
         if not end:
             return False
-        key: _Key | None = data[: end - len(_END)]
+        without_end = data[: end - len(_END)]
+        key: _Key | None = without_end
         if head.method == "DELETE":
             removal = _read_removal(data)
             has_one_guard = len(head.headers.getall("If-Match", ())) <= 1
             key = removal[0] if removal is not None and has_one_guard else None
+        elif head.method == "POST" and head.message_id is not None:
+            own = _read_own_id(without_end)
+            key = own[0] if own is not None and own[1] == head.message_id else None
         if key is not None and end <= MAX_KNOWN_HEAD_BYTES:
             self._memory.learn(key, lambda: head._replace(is_ours=self._is_ours(head.headers)))
         return True
+
+
+def _read_own_id(data: bytes) -> tuple[_Key, MessageId] | None:
+    """Return what the head of a publish has in common with others, and its own id. Returns None if
+    it has none of that form, or may have several."""
+    found = _OWN_ID.search(data)
+    if found is None or _OWN_ID.search(data, found.end()):
+        return None
+    return (data[: found.start()], data[found.end() :]), MessageId(found[1].decode())
 
 
 def _read_removal(data: bytes) -> tuple[_Key, MessageId, int | None] | None:

@@ -26,7 +26,7 @@ from tests.crash.enumeration.promises import Got, Is
 from tests.crash.enumeration.properties import body_with_all, draft_of
 from tests.crash.enumeration.recorder import RecordedFiles
 from tests.crash.enumeration.scene import Scene
-from tests.support.submits import publish_as_asked
+from tests.support.submits import NOT_PUBLISHED, publish_as_asked
 
 
 class PlayedClients:
@@ -116,7 +116,7 @@ class PlayedClients:
         draft = draft_of(body, own, delay_ns)
         try:
             published = await publish_as_asked(self.store, QueueName(queue), draft)
-        except StoreUnavailable:
+        except NOT_PUBLISHED:
             pass
         except QueueNotFound:
             say(partial(Ledger.is_missing, queue=queue))

@@ -191,13 +191,15 @@ def sweep_while_publishing_a_batch(scene: Scene, step: Chance) -> None:
     interleave(scene, step, clients.files, publish, others.server.sweep)
 
 
-def publish_own_id_twice(scene: Scene, step: Chance, in_a_batch: int = 0) -> None:
+def publish_own_id_twice(
+    scene: Scene, step: Chance, in_a_batch: int = 0, others_beside: int = 0
+) -> None:
     """In the middle of it another server does the same, and the message goes all its way."""
     clients, others = two_servers(scene, ready=0)
     clients.files.calls.clear()
 
     def live_and_die() -> None:
-        if "lock_byte" not in clients.files.calls:
+        if clients.files.calls.count("lock_byte") <= others_beside:
             return
         others.run(others.publish("a", own_id="own"))
         message = scene.ledger.messages[b"own "]
@@ -205,17 +207,14 @@ def publish_own_id_twice(scene: Scene, step: Chance, in_a_batch: int = 0) -> Non
             others.run(others.remove("a", "own"))
             reap(scene.root, scene.files())
 
-    interleave(
-        scene,
-        step,
-        clients.files,
-        lambda: clients.run(
-            clients.publish_batch("a", in_a_batch, own_id="own")
-            if in_a_batch
-            else clients.publish("a", own_id="own")
-        ),
-        live_and_die,
-    )
+    def publish() -> None:
+        if in_a_batch:
+            clients.run(clients.publish_batch("a", in_a_batch, own_id="own"))
+        else:
+            ids = ["own", *(f"beside-{number}" for number in range(others_beside))]
+            clients.run(*(clients.publish("a", own_id=each) for each in ids))
+
+    interleave(scene, step, clients.files, publish, live_and_die)
 
 
 DUELS = {
@@ -253,12 +252,17 @@ DUELS = {
         Row("delete while publishing", delete_while_publishing),
         Row("delete while publishing together", partial(delete_while_publishing, count=2)),
         Row("delete while publishing an own id", partial(delete_while_publishing, own_id="own")),
+        Row(
+            "delete while publishing own ids together",
+            partial(delete_while_publishing, own_id="own", count=2),
+        ),
         Row("receive while deleting", take_while_deleting),
         Row("receive together while deleting", take_together_while_deleting),
         Row("remove while deleting", partial(take_while_deleting, is_removal=True)),
         Row("seal while deleting", seal_while_deleting),
         Row("sweep while publishing a batch", sweep_while_publishing_a_batch),
         Row("publish an own id twice", publish_own_id_twice),
+        Row("publish an own id together twice", partial(publish_own_id_twice, others_beside=1)),
         Row("receive while purging", receive_while_purging),
         Row("come and go while purging", come_and_go_while_purging),
         Row("purge while receiving", purge_while_receiving),

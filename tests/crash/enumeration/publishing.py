@@ -104,7 +104,8 @@ def deliver_batches_hindered(scene: Scene, chance: Chance) -> None:
 
 
 def publish_own_ids(scene: Scene, chance: Chance) -> None:
-    """Twice through one server, through another one, and in the middle of the first."""
+    """Twice through one server, at once or one after the other, through another one, and in the
+    middle of the first."""
     clients = stock(scene, chance, ready=chance.randrange(2))
     others = PlayedClients(scene)
     own = [f"own-{number}" for number in range(chance.randint(1, 2))]
@@ -113,13 +114,19 @@ def publish_own_ids(scene: Scene, chance: Chance) -> None:
         body = f"{own[0]} ".encode()
         scene.say(partial(Ledger.asks_publish, queue="a", body=body))
         scene.place(f"new/a:{own[0]}", body, seal_of(body, scene.clock()))
+        if chance.random() < 0.5:
+            clients.run(clients.publish("a", own_id=own[0]))
     again = [chance.choice(own) for _ in range(2)]
     step_in(
         clients.files,
         chance.randrange(20),
         lambda: others.run(*(others.publish("a", own_id=each) for each in again)),
     )
-    clients.run(*(clients.publish("a", own_id=each) for each in own + again))
+    if chance.random() < 0.5:
+        clients.run(*(clients.publish("a", own_id=each) for each in own + again))
+    else:
+        for each in own + again:
+            clients.run(clients.publish("a", own_id=each))
     clients.files.before = None
     if chance.random() < 0.5:
         clients.run(clients.receive("a"))

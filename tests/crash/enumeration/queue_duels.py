@@ -272,13 +272,16 @@ def publish_and_die(scene: Scene, clients: PlayedClients, own_id: str | None, co
     for body in bodies:
         scene.say(partial(Ledger.asks_publish, queue=queue, body=body))
     drafts = [Draft(len(body), zlib.crc32(body), None, body) for body in bodies]
+    if own_id is not None:
+        ids = [MessageId(f"{own_id}{number}") for number in range(count)]
+        drafts = [replace(each, message_id=own) for each, own in zip(drafts, ids, strict=True)]
     operation: Operation[object]
     if count > 1:
         operation = publish_each(work, [(queue, each, tell_nobody) for each in drafts])
     elif own_id is None:
         operation = publish(work, queue, drafts[0])
     else:
-        operation = publish_own(work, queue, replace(drafts[0], message_id=MessageId(own_id)))
+        operation = publish_own(work, queue, drafts[0])
     work.begin_round()
     with suppress(QueueNotFound):
         run_to_need(operation)

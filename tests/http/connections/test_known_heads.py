@@ -6,7 +6,7 @@ import pytest
 from aiohttp.http_parser import RawRequestMessage
 from aiohttp.streams import StreamReader
 
-from mq.names import QueueName
+from mq.names import MessageId, QueueName
 from mq.web.connections import known_heads
 from mq.web.connections.known_heads import (
     MAX_KNOWN_HEAD_BYTES,
@@ -42,7 +42,13 @@ class Lesson:
 
 
 def head_of(message: RawRequestMessage, payload: StreamReader) -> QuickHead:
-    return QuickHead(message.method, QueueName("orders"), message.headers, payload.total_bytes)
+    head = QuickHead(message.method, QueueName("orders"), message.headers, payload.total_bytes)
+    own_id = message.headers.get("X-Message-Id")
+    return head._replace(message_id=None if own_id is None else MessageId(own_id))
+
+
+def own(message_id: str, **more: str) -> bytes:
+    return request_bytes("POST", "/orders/messages", b"body", x_message_id=message_id, **more)
 
 
 @pytest.fixture
@@ -237,3 +243,45 @@ def test_a_bounded_number_of_heads_that_came_once_is_remembered(
         lesson.learn(request_bytes("GET", "/orders/messages", x_number=str(number)))
 
     assert len(lesson.heads._memory._seen) == 5
+
+
+def test_publishes_differ_in_their_own_ids(lesson: Lesson) -> None:
+    lesson.learn(own("one"))
+    lesson.learn(own("two"))
+
+    for message_id in ("one", "three", ID, "x" * 64):
+        found = lesson.heads.find(own(message_id))
+        assert found is not None
+        assert (found[0].message_id, found[1]) == (message_id, b"body")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        own("x" * 65),
+        own("o_ne"),
+        own("one "),
+        own("one").replace(b": one", b":one"),
+        own("one").replace(b"X-Message-Id: one", b"X-Message-Id: one\r\nX-Message-Id: two"),
+        own("one").replace(b"X-Message-Id: one", b"X-Message-Id: o_ne\r\nX-Message-Id: two"),
+        own("one", content_type="text/plain"),
+        own("one").replace(b"/orders/", b"/bills/"),
+        own("one").replace(b"POST", b"GET"),
+        PUBLISH,
+    ],
+)
+def test_what_is_not_like_a_publish_under_an_own_id_is_not_known(
+    lesson: Lesson, data: bytes
+) -> None:
+    for message_id in ("one", "two", "one"):
+        lesson.learn(own(message_id))
+
+    assert not lesson.knows(data)
+
+
+def test_a_head_with_an_own_id_in_another_form_is_not_kept(lesson: Lesson) -> None:
+    data = own("one").replace(b": one", b":  one")
+    for _ in range(3):
+        lesson.learn(data)
+
+    assert not lesson.knows(data)
