@@ -26,8 +26,8 @@ def most_in_one_set(queues: Queues) -> int:
 def publish_copies(
     work: Workspace, queues: Queues, drafts: Sequence[Draft]
 ) -> Operation[Sequence[Published | BaseException]]:
-    """Publish each message to all of these queues or to none, under an id of the server. Returns
-    for each what `publish_one` returns or raises. Raises what concerns all of them."""
+    """Publish each message to all of these queues or to none. Returns for each what `publish_one`
+    returns or raises. Raises what concerns all of them."""
     if _may_share(work, drafts):
         entries = [Entry(None, draft) for draft in drafts]
         try:
@@ -79,6 +79,8 @@ def publish_entries(
 
 
 def _may_share(work: Workspace, drafts: Sequence[Draft]) -> bool:
-    """Return whether the properties of one message cannot fail the others."""
+    """Return whether neither the properties nor the own id of one message can fail the others."""
+    if len(drafts) == 1:
+        return True
     is_kept = work.spool.has_long_seals or not any(draft.trailer for draft in drafts)
-    return len(drafts) == 1 or is_kept
+    return is_kept and all(draft.message_id is None for draft in drafts)

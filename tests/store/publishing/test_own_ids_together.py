@@ -169,6 +169,23 @@ async def test_they_are_younger_than_their_queue(root: Path, orders: Path) -> No
         assert min([each.published_ns for each in received]) > made_ns
 
 
+async def test_with_copies_for_other_queues_each_is_published_by_itself(root: Path) -> None:
+    bills = QueueName("bills")
+    async with store_on(root) as store:
+        await store.create_queue(bills)
+        await store.change_settings(ORDERS, {"also": "bills"})
+        await publish_each(store, (ORDERS, own("known")))
+        drafts = [own("known"), own("known", b"other"), own("a"), own("a"), draft_of(b"b")]
+        outcomes = await publish_each(store, *((ORDERS, each) for each in drafts))
+
+        told = [getattr(each, "is_duplicate", type(each)) for each in outcomes]
+        assert told[:2] == [True, IdTaken]
+        assert {*told[2:4]} == {False, True}
+        assert told[4] is False
+        ids = ["known", "a", *ids_of(outcomes[4:])]
+        assert [sorted(await drain(store, each)) for each in (ORDERS, bills)] == [sorted(ids)] * 2
+
+
 @pytest.fixture
 def filled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many messages each batch had that a worker filled."""
