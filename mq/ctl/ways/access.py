@@ -13,7 +13,6 @@ from mq.lifecycle import PurgeScope, State
 from mq.lines.ndjson import Line
 from mq.names import MessageId, QueueName
 from mq.properties import Properties
-from mq.spool.queue.queue_settings import NO_CHANGES
 
 _EXIT_CODES: Mapping[type[MQError], ExitCode] = {
     errors.QueueNotFound: ExitCode.NOT_FOUND,
@@ -31,6 +30,9 @@ _EXIT_CODES: Mapping[type[MQError], ExitCode] = {
     errors.PropertiesUnsupported: ExitCode.REFUSED,
     errors.StoreUnavailable: ExitCode.TRY_AGAIN,
 }
+
+NO_CHANGES: Mapping[str, str] = {}
+"""No setting is changed. `mqctl` over HTTP loads nothing of the folders to say so."""
 
 
 class QueueCounts(NamedTuple):

@@ -17,7 +17,7 @@ from mq.client.retries import ask
 from mq.client.settings import settings_in
 from mq.client.wire import Operation, Request, json_in, query
 from mq.config import CHUNK_BYTES, MAX_ANSWER_MESSAGES, MAX_MOVES, SMALL_BODY_BYTES
-from mq.ctl.ways.access import Passed, QueueCounts, QueueMove, Readable, ShownMessage
+from mq.ctl.ways.access import NO_CHANGES, Passed, QueueCounts, QueueMove, Readable, ShownMessage
 from mq.ctl.ways.answers import header_of, message_in, message_of, passed_in
 from mq.ctl.ways.connect import ClientCredentials, admin_url, failure_of, open_session
 from mq.ctl.ways.same_root import require_same_root
@@ -25,7 +25,6 @@ from mq.errors import CommandFailed, InvalidName
 from mq.lifecycle import PurgeScope, State
 from mq.lines.ndjson import MEDIA_TYPE, Line
 from mq.names import MessageId, QueueName, parse_message_id
-from mq.spool.queue.queue_settings import NO_CHANGES
 
 T = TypeVar("T")
 
