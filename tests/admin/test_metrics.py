@@ -16,7 +16,7 @@ import pytest
 from mq import __version__
 from mq.config import MAX_METRIC_QUEUES
 from tests.support.messages import names_in
-from tests.support.processes import PreloadedProcess, Process, Server, wait_until
+from tests.support.processes import Process, Server, wait_until
 from tests.support.scraping import Scrape, scrape
 from tests.support.sources import read_table
 from tests.support.wire import Wire, let_lease_end
@@ -35,9 +35,7 @@ def start_process(tmp_path: Path, processes: list[Process]) -> StartProcess:
     """`start_process("mq_mover", ...)` starts it with metrics; returns where they are, too."""
 
     def start(module: str, *flags: str) -> tuple[Process, int]:
-        process = PreloadedProcess(
-            module, *flags, "--metrics-port=0", log=tmp_path / f"{module}.log"
-        )
+        process = Process(module, *flags, "--metrics-port=0", log=tmp_path / f"{module}.log")
         processes.append(process)
         port = re.compile(r"event=metrics url=http://127\.0\.0\.1:(\d+)/metrics")
         wait_until(lambda: port.search(process.log()), 100)
