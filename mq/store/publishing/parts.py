@@ -35,12 +35,16 @@ Placed = Sequence[tuple[Entry, Position]]
 
 
 class BatchPart:
-    """The messages of a batch for one queue. `published` are those of them that are in its set by
-    now, or were published before; `keys` has the places in the order of those that were not."""
+    """The messages of a batch for one queue. `own_ids` are those that producers bring. `published`
+    are the messages that are in its set by now, or were published before; `keys` has the places in
+    the order of those that were not."""
 
     def __init__(self, work: Workspace, queue: QueueName, placed: Placed) -> None:
         self.queue = queue
         self.placed = placed
+        self.own_ids = [
+            draft.message_id for (_, draft, _), _ in placed if draft.message_id is not None
+        ]
         self.published: list[Published] = []
         self.keys: dict[MessageId, str] = {}
         self._work = work
@@ -65,11 +69,6 @@ class BatchPart:
         """Whether the body of one of them is in a file."""
         return any(draft.body is None for (_, draft, _), _ in self.placed)
 
-    @property
-    def own_ids(self) -> list[MessageId]:
-        """The ids that producers bring."""
-        return [each.message_id for (_, each, _), _ in self.placed if each.message_id is not None]
-
     def look_for_twins(self) -> None:
         """Look from now on whether the ids that producers bring are published. Their locks are
         held."""
@@ -78,9 +77,8 @@ class BatchPart:
     def are_ids_new(self) -> bool:
         """Look for all ids that producers bring. Returns whether none is published, or comes twice.
         Raises OSError."""
-        own = self.own_ids
-        self._missing = set() if self._finder is None else self._finder.missing(own)
-        return len(self._missing) == len(own)
+        self._missing = set() if self._finder is None else self._finder.missing(self.own_ids)
+        return len(self._missing) == len(self.own_ids)
 
     def writing(self, set_name: str, some: Placed) -> list[Chain] | None:
         """Return the file calls that put those of some messages that are not published yet into the

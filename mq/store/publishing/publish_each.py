@@ -75,7 +75,7 @@ def _publish_usual(
                 work.counts.of(queue).published += count
             delivered = deliver_each(work, [*linked.values()])
             are_late = not all(delivered)
-            left = _left_in_new(work, linked)
+            left = _left_in_new(work, linked) if locks else set()
             waiting: list[Submitted] = []
             for (number, each), outcome in zip(linked.items(), delivered, strict=True):
                 if number in left:
