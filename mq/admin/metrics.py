@@ -29,7 +29,6 @@ from mq.metrics.histogram import Histogram
 from mq.metrics.tally import (
     OTHER_QUEUES,
     DoneInQueue,
-    MovedOfQueue,
     MoverCounts,
     ReaperCounts,
     ServerCounts,
@@ -165,7 +164,7 @@ def activity_by_queue(
     counts: OperationCounts, children: ChildCounts | None
 ) -> dict[str, DoneInQueue]:
     """Return what the server and its children did, by queue."""
-    others: list[tuple[str, MovedOfQueue | DoneInQueue]] = []
+    others: list[tuple[str, DoneInQueue]] = []
     if children is not None:
         others += by_queue(children.mover).items()
         others += by_queue(children.gateway).items()
@@ -175,7 +174,7 @@ def activity_by_queue(
     for queue, each in chain(own.items(), others):
         into = found[labels.get(queue, queue)]
         for name in _ABOUT:
-            setattr(into, name, getattr(into, name) + getattr(each, name, 0))
+            setattr(into, name, getattr(into, name) + getattr(each, name))
     return found
 
 

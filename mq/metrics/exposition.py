@@ -20,7 +20,7 @@ from mq.config import Address
 from mq.errors import ExitCode, StartRefused
 from mq.metrics.histogram import Histogram
 from mq.metrics.metrics_server import MetricsServer
-from mq.metrics.tally import DoneInQueue, MovedOfQueue, MoverCounts, ReaperCounts
+from mq.metrics.tally import DoneInQueue, MoverCounts, ReaperCounts
 
 Collect = Callable[[], Iterable[Metric]]
 """Returns metrics as they are now."""
@@ -100,7 +100,7 @@ def gauges(
 
 
 def message_counters(
-    about: Mapping[str, str], activity: Mapping[str, MovedOfQueue | DoneInQueue]
+    about: Mapping[str, str], activity: Mapping[str, DoneInQueue]
 ) -> Iterable[Metric]:
     """Yield a counter for each figure that `about` explains, and another one by queue."""
     for name, help in about.items():

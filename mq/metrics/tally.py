@@ -24,22 +24,10 @@ OTHER_QUEUES = "_other"
 """The label of all queues beyond the first MAX_METRIC_QUEUES; no queue has such a name."""
 
 
-class MovedOfQueue(ctypes.Structure):
-    """What a mover has done with the messages of one queue, whose name is in ASCII."""
-
-    _fields_ = [
-        ("name", ctypes.c_char * MAX_QUEUE_NAME_BYTES),
-        ("redelivered", ctypes.c_uint64),
-        ("dead_lettered", ctypes.c_uint64),
-    ]
-    name: bytes
-    redelivered: int
-    dead_lettered: int
-
-
 class DoneInQueue(ctypes.Structure):
-    """What a server has done to the messages of one queue, whose name is in ASCII, and how many
-    receives were `waiting` there for a message a moment ago."""
+    """What a server or a mover has done to the messages of one queue, whose name is in ASCII, and
+    how many receives were `waiting` there for a message a moment ago. A mover counts what it has
+    `redelivered` and `dead_lettered`."""
 
     _fields_ = [
         ("name", ctypes.c_char * MAX_QUEUE_NAME_BYTES),
@@ -63,18 +51,15 @@ class DoneInQueue(ctypes.Structure):
     waiting: int
 
 
-Slot = TypeVar("Slot", MovedOfQueue, DoneInQueue)
-
-
-class CountsByQueue(Protocol[Slot]):
+class CountsByQueue(Protocol):
     """Figures by queue. The first `queues` of `slots` belong to one queue each; the last one of all
     belongs to all further queues."""
 
     queues: int
-    slots: ctypes.Array[Slot]
+    slots: ctypes.Array[DoneInQueue]
 
 
-def by_queue(counts: CountsByQueue[Slot]) -> dict[str, Slot]:
+def by_queue(counts: CountsByQueue) -> dict[str, DoneInQueue]:
     """Return the figures of each queue, and of the further queues if there are some."""
     found = {each.name.decode("ascii"): each for each in counts.slots[: counts.queues]}
     others = counts.slots[MAX_METRIC_QUEUES]
@@ -89,25 +74,25 @@ class MoverCounts(ctypes.Structure):
         ("moved", ctypes.c_uint64),
         ("lag_ns", ctypes.c_uint64),
         ("queues", ctypes.c_uint64),
-        ("slots", MovedOfQueue * (MAX_METRIC_QUEUES + 1)),
+        ("slots", DoneInQueue * (MAX_METRIC_QUEUES + 1)),
     ]
     moved: int
     lag_ns: int
     queues: int
-    slots: ctypes.Array[MovedOfQueue]
+    slots: ctypes.Array[DoneInQueue]
 
 
-class QueueTally(Generic[Slot]):
+class QueueTally:
     """A child's counts by queue. One that is started again goes on with the existing slots."""
 
-    def __init__(self, counts: CountsByQueue[Slot]) -> None:
-        self._counts: CountsByQueue[Slot] = counts
-        self._slots: dict[str, Slot] = by_queue(counts)
+    def __init__(self, counts: CountsByQueue) -> None:
+        self._counts = counts
+        self._slots = by_queue(counts)
 
-    def of(self, queue: str) -> Slot:
+    def of(self, queue: str) -> DoneInQueue:
         return self._slots.get(queue) or self._begin(queue)
 
-    def _begin(self, queue: str) -> Slot:
+    def _begin(self, queue: str) -> DoneInQueue:
         number = self._counts.queues
         if number == MAX_METRIC_QUEUES or queue == OTHER_QUEUES:
             others = self._counts.slots[MAX_METRIC_QUEUES]

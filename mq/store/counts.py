@@ -15,7 +15,7 @@ from mq.names import QueueName
 log = structlog.get_logger(__name__)
 
 
-class OperationCounts(QueueTally[DoneInQueue]):
+class OperationCounts(QueueTally):
     """The activity of each queue, which only the committer counts; and of the server: damaged files
     and sweeps, which other threads count too.
 
