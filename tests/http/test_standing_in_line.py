@@ -119,7 +119,7 @@ async def test_what_comes_behind_one_that_waits_is_answered_after_it(root: Path)
 async def test_if_too_many_wait_the_next_one_is_told(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mq.store.receiving.waiting.MAX_WAITING_REQUESTS", 1)
+    monkeypatch.setattr("mq.store.receiving.waiting.MAX_WAITING_RECEIVES", 1)
     async with site_on(root) as site:
         first = asyncio.create_task(site.ask("GET", "/orders/messages?wait=20"))
         await parked(site.store, 1)

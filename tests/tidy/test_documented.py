@@ -26,7 +26,7 @@ from mq.store.answer_memory import MAX_BODIES_BYTES
 from mq.store.free_space import MIN_FREE_INODES
 from mq.store.maintenance import RELIST_SECONDS
 from mq.store.patience import BUSY_WAIT_SECONDS
-from mq.store.receiving.waiting import MAX_WAITING_REQUESTS
+from mq.store.receiving.waiting import MAX_WAITING_RECEIVES
 from mq.web import problems
 from mq.web.connections.http_server import KEEPALIVE_SECONDS
 from mq.web.problems import PROBLEMS, TYPE_PREFIX, ProblemType
@@ -167,7 +167,7 @@ def test_protocol_has_the_limits_as_they_are() -> None:
     assert limits["requests that wait for the disk"] == str(MAX_PENDING_OPERATIONS)
     assert limits["idle connection"] == f"{KEEPALIVE_SECONDS:g} seconds"
     assert limits["wait"] == f"{config.MAX_WAIT_SECONDS} seconds"
-    assert limits["receives that wait for a message"] == str(MAX_WAITING_REQUESTS)
+    assert limits["receives that wait for a message"] == str(MAX_WAITING_RECEIVES)
     assert limits["max"] == f"{config.MAX_ANSWER_MESSAGES} messages"
     received = limits["bodies of a receive with max"]
     assert received.startswith(f"{MAX_BODIES_BYTES // config.MIB} MiB")

@@ -25,7 +25,7 @@ from mq.store.receiving.receive import (
     receive_some,
 )
 from mq.store.receiving.received_message import BODY, Received
-from mq.store.receiving.waiting import MAX_WAITING_REQUESTS, Waiter
+from mq.store.receiving.waiting import MAX_WAITING_RECEIVES, Waiter
 from mq.store.receiving.watching import Watching
 from mq.store.shared_state import Workspace
 
@@ -155,7 +155,7 @@ class JointReceives:
             self._watching.wake_for_what_is_left(queue, len(passing))
         if len(passing) < len(requests) and isinstance(error, QueueNotFound):
             # All who wait for it find that out.
-            self._work.ready.came(queue, MAX_WAITING_REQUESTS)
+            self._work.ready.came(queue, MAX_WAITING_RECEIVES)
         for each in requests:
             tell(each.done, [] if each.in_line is None else taken, error)
 

@@ -23,7 +23,7 @@ from mq.store.receiving.lease import check_large, set_aside_leased
 from mq.store.receiving.oldest import Ask, take_one, take_some
 from mq.store.receiving.put_back import give_back
 from mq.store.receiving.received_message import BODY, VISIBLE_NS, Received
-from mq.store.receiving.waiting import MAX_WAITING_REQUESTS
+from mq.store.receiving.waiting import MAX_WAITING_RECEIVES
 from mq.store.shared_state import Workspace, refuse_fifo
 from mq.times import in_ns
 
@@ -58,7 +58,7 @@ def receive_first(
         try:
             taken = yield from by(work, queue, ask)
         except QueueNotFound:
-            work.ready.came(queue, MAX_WAITING_REQUESTS)
+            work.ready.came(queue, MAX_WAITING_RECEIVES)
             raise
         if isinstance(taken, list) and taken:
             return taken

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from mq.errors import StoreUnavailable
 from mq.names import QueueName
 
-MAX_WAITING_REQUESTS = 10_000
+MAX_WAITING_RECEIVES = 10_000
 """How many receives may wait for a message; for more the server answers 503."""
 
 
@@ -187,8 +187,8 @@ class Waiters:
 
     def enter(self, queues: Sequence[QueueName], woken: Callable[[bool], None]) -> Waiter:
         """Join the lines of these queues, until `exit`. Raises StoreUnavailable if
-        MAX_WAITING_REQUESTS wait already."""
-        if self._members >= MAX_WAITING_REQUESTS:
+        MAX_WAITING_RECEIVES wait already."""
+        if self._members >= MAX_WAITING_RECEIVES:
             raise StoreUnavailable("too many requests wait for messages; try again later")
         lines = {queue: self._lines.setdefault(queue, QueueWaiters()) for queue in queues}
         waiter = Waiter(lines, self._next_number, self._loop, woken)

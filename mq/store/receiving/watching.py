@@ -15,7 +15,7 @@ from mq.config import RELIST_WAITING_SECONDS
 from mq.errors import QueueNotFound, StoreUnavailable
 from mq.names import QueueName
 from mq.store.indexing import relist
-from mq.store.receiving.waiting import MAX_WAITING_REQUESTS, Waiters
+from mq.store.receiving.waiting import MAX_WAITING_RECEIVES, Waiters
 from mq.store.shared_state import Workspace
 
 _UNAVAILABLE_PAUSE_SECONDS = 0.1
@@ -36,7 +36,7 @@ class Watching:
         self._relisting: asyncio.Task[None] | None = None
         self.waiting = Waiters(self._begin, self._end)
         work.ready.came = self.waiting.came
-        work.settings.changed = lambda queue: self.waiting.came(queue, MAX_WAITING_REQUESTS)
+        work.settings.changed = lambda queue: self.waiting.came(queue, MAX_WAITING_RECEIVES)
 
     def close(self) -> None:
         """Let all requests that wait go."""

@@ -165,7 +165,7 @@ async def test_without_file_system_events_a_waiter_learns_that_its_queue_is_gone
 
 
 async def test_too_many_waiters_are_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mq.store.receiving.waiting.MAX_WAITING_REQUESTS", 3)
+    monkeypatch.setattr("mq.store.receiving.waiting.MAX_WAITING_RECEIVES", 3)
     async with store_on(root) as store:
         tasks = await waiters(store, 3)
 
