@@ -18,7 +18,7 @@ from aiohttp.http_parser import RawRequestMessage
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 from multidict import istr
 
-from mq.config import SMALL_BODY_BYTES, SMALL_TEXT_BYTES
+from mq.config import MAX_DELAY_SECONDS, SMALL_BODY_BYTES, SMALL_TEXT_BYTES
 from mq.errors import MQError
 from mq.names import QueueName, parse_message_id, parse_queue_name
 from mq.spool.message.trailer import pack_trailer
@@ -33,7 +33,7 @@ from mq.web.connections.quick_connection import Parsed, QuickConnection
 from mq.web.connections.whole_requests import is_plain, whole_body
 from mq.web.durations import Durations
 from mq.web.endpoints.batches import check_headers
-from mq.web.endpoints.publishing import ALSO, BATCH
+from mq.web.endpoints.publishing import ALSO, BATCH, DELAY
 from mq.web.endpoints.receiving import read_receiving
 from mq.web.endpoints.removing import read_ids
 from mq.web.origin_policy import OriginPolicy
@@ -45,6 +45,7 @@ from mq.web.parameters import (
     read_own_id,
     read_parameters,
     read_queues,
+    read_seconds,
 )
 from mq.web.properties import read_properties
 from mq.web.taken_request import TakenRequest
@@ -53,7 +54,7 @@ from mq.web.tokens import Scope, Tokens
 _PATH = re.compile(r"/([^/?%]+)/messages(?:/([^/?%]+)|\?([^?%+]+))?")
 _IF_MATCH = istr("If-Match")
 _LISTS = frozenset({ALSO})
-_PUBLISHING = frozenset({ALSO, BATCH})
+_PUBLISHING = frozenset({ALSO, BATCH, DELAY})
 _RECEIVING = frozenset({"wait", "visibility", "max"})
 
 
@@ -162,16 +163,19 @@ class QuickWay:
         parameters = read_parameters(query, _PUBLISHING, _LISTS)
         also = read_queues(parameters, ALSO, queue) or ()
         asked = BareHead(message.headers)
+        delay_ns = in_ns(read_seconds(parameters, DELAY, MAX_DELAY_SECONDS))
         head = QuickHead(message.method, queue, message.headers, length, also=also)
         if read_flag(parameters, BATCH):
             check_headers(asked)
-            return head._replace(is_batch=True) if length <= SMALL_TEXT_BYTES else None
+            is_for_this_way = length <= SMALL_TEXT_BYTES and delay_ns is None
+            return head._replace(is_batch=True) if is_for_this_way else None
         own_id = read_own_id(asked)
         if (also and own_id) or length > min(SMALL_BODY_BYTES, self._store.max_body_bytes):
             return None
         content_type, properties = read_content_type(asked), read_properties(asked)
         trailer = pack_trailer(properties) if properties else b""
-        return head._replace(content_type=content_type, trailer=trailer, message_id=own_id)
+        head = head._replace(content_type=content_type, trailer=trailer, message_id=own_id)
+        return head._replace(delay_ns=delay_ns)
 
     def _request(
         self, connection: QuickConnection, head: QuickHead, source: Parsed | bytes

@@ -89,6 +89,8 @@ class TakenRequest:
                 draft.message_id = head.message_id
             if head.trailer:
                 draft.trailer = head.trailer
+            if head.delay_ns is not None:
+                draft.delay_ns = head.delay_ns
             store.submit_publish(head.queue, draft, self._published, head.also)
         elif head.method == "GET":
             self._receive()

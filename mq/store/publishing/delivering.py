@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import structlog
 
 from mq.commit.operation import Operation, Together
-from mq.disk.calls import CLOSE, Chain, check, run
+from mq.disk.calls import CLOSE, Call, Chain, check, run
 from mq.disk.file_work import FileCalls, FileWork, do_together
 from mq.errors import QueueLocked, QueueNotFound, StoreUnavailable
 from mq.ids import Position, order_key
@@ -66,16 +66,14 @@ def deliver_each(work: Workspace, linked: Sequence[Linked]) -> list[bool | BaseE
 def _move_usual(work: Workspace, linked: Sequence[Linked]) -> list[bool]:
     """Deliver messages about which nothing is unusual. Returns for each whether it was moved; if
     not, `deliver` finds out what is wrong."""
-    delivered = [False] * len(linked)
-    usual = [
-        (each.queue, at)
-        for at, each in enumerate(linked)
-        if each.visible_ns is None and not each.stays_open
-    ]
+    delivered, now_ns = [False] * len(linked), work.clock_ns()
+    usual = [(at, each) for at, each in enumerate(linked) if not each.stays_open]
+    ready = [(each.queue, at) for at, each in usual if each.visible_ns is None]
+    hidden = [at for at, each in usual if each.visible_ns is not None and each.visible_ns > now_ns]
     source, opened = work.spool.opened(_NEW), []
     moving: list[int] = []
-    chains: list[Chain] = []
-    for queue, numbers in grouped(usual).items():
+    moves: list[Call] = []
+    for queue, numbers in grouped(ready).items():
         try:
             work.hold_queue(queue)
             opened.append(work.spool.queues.open(queue))
@@ -84,16 +82,20 @@ def _move_usual(work: Workspace, linked: Sequence[Linked]) -> list[bool]:
         ids = [linked[at].position.message_id for at in numbers]
         names = [file_name(queue, each) for each in ids]
         target = OpenFolder(_QUEUES, opened[-1].fd)
-        moves = work.spool.moves.rename_calls(source, target, names, ids)
-        chains += [(move, (CLOSE, linked[at].fd)) for move, at in zip(moves, numbers, strict=True)]
+        moves += work.spool.moves.rename_calls(source, target, names, ids)
         moving += numbers
+    names = [file_name(linked[at].queue, linked[at].position.message_id) for at in hidden]
+    moves += work.spool.moves.rename_calls(source, work.spool.opened(Folder.DELAY), names, names)
+    moving += hidden
+    chains: list[Chain] = [
+        (move, (CLOSE, linked[at].fd)) for move, at in zip(moves, moving, strict=True)
+    ]
     for at, (results, _) in zip(moving, run(work.files, chains), strict=True):
-        if results:
-            queue, position, *_ = linked[at]
+        delivered[at] = bool(results)
+        queue, position, visible_ns, _, is_own, _ = linked[at]
+        if results and visible_ns is None:
             message_id = position.message_id
-            delivered[at] = True
-            key = order_key(*position) if linked[at].is_own else message_id
-            work.ready.add(queue, message_id, key)
+            work.ready.add(queue, message_id, order_key(*position) if is_own else message_id)
     return delivered
 
 

@@ -60,10 +60,10 @@ class HeadMemory(Generic[H]):
 
 class QuickHead(NamedTuple):
     """What a head asks for that the quick way can answer: a publish of `body_bytes`, a batch or a
-    message whose packed properties are `trailer`, to the queue and to those in `also`; a receive of
-    one message, or of lines for up to `limit`, which are hidden for `visibility_ns` and waited for;
-    a removal of one message, or of `several`. `is_ours` says that `OriginPolicy` admits such a head
-    on any connection."""
+    message whose packed properties are `trailer`, to the queue and to those in `also`, hidden for
+    `delay_ns` at first; a receive of one message, or of lines for up to `limit`, which are hidden
+    for `visibility_ns` and waited for; a removal of one message, or of `several`. `is_ours` says
+    that `OriginPolicy` admits such a head on any connection."""
 
     method: str
     queue: QueueName
@@ -80,6 +80,7 @@ class QuickHead(NamedTuple):
     visibility_ns: int | None = None
     wait_seconds: float = 0.0
     several: Sequence[MessageId] = ()
+    delay_ns: int | None = None
 
 
 class KnownHeads:

@@ -30,8 +30,8 @@ from mq.web.parameters import (
 )
 from mq.web.properties import read_properties
 
-ALSO, BATCH, REMOVES = "also", "batch", "removes"
-PARAMETERS = frozenset({BATCH, "delay", ALSO, REMOVES}) | moving.PARAMETERS
+ALSO, BATCH, DELAY, REMOVES = "also", "batch", "delay", "removes"
+PARAMETERS = frozenset({ALSO, BATCH, DELAY, REMOVES}) | moving.PARAMETERS
 QUEUES = frozenset({ALSO})
 """Parameters that may be given more than once."""
 
@@ -48,7 +48,7 @@ async def publish(store: Store, request: web.BaseRequest, target: Target) -> Ans
     content_type = read_content_type(request)
     message_id = read_own_id(request)
     properties = read_properties(request)
-    delay_ns = in_ns(read_seconds(target.parameters, "delay", MAX_DELAY_SECONDS))
+    delay_ns = in_ns(read_seconds(target.parameters, DELAY, MAX_DELAY_SECONDS))
     limit = BodyLimit(store.max_body_bytes, "--max-body")
     body = await read_small_body(store, request, (target.queue, *also), limit, (message_id,))
     if len(body) <= SMALL_BODY_BYTES:

@@ -7,12 +7,14 @@ import asyncio
 import errno
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mq.disk.files import Files
 from mq.errors import QueueNotFound, StoreUnavailable
 from mq.spool.rolling import Rolled
+from mq.store.publishing.delivering import deliver_each
 from mq.store.publishing.filling import Batch
 from mq.store.publishing.publish import Draft, Published
 from mq.store.store import Store
@@ -62,6 +64,48 @@ async def test_each_is_moved_and_closed_and_no_look_is_needed(root: Path) -> Non
         assert sorted(names_in(root / "queues" / ORDERS)) == sorted(ids_of(outcomes))
         assert open_descriptors() == descriptors
         files.before.clear()
+        assert await drain(store) == ids_of(outcomes)
+
+
+async def test_so_is_each_that_is_delayed(root: Path) -> None:
+    files = OrderOfCalls()
+    async with store_on(root, files) as store:
+        await ask(store, *drafts_of(2))
+        await drain(store)
+        descriptors = open_descriptors()
+        files.start()
+
+        delayed = [draft_of(b"%d" % number, delay_seconds=1000) for number in range(COUNT)]
+        outcomes = await ask(store, *delayed, draft_of(b"now"))
+
+        assert files.order == ["rename", "close"] * (COUNT + 1)
+        assert names_in(root / "new") == []
+        *hidden, ready = ids_of(outcomes)
+        assert {f"{ORDERS}:{each}" for each in hidden} <= set(names_in(root / "delay"))
+        assert open_descriptors() == descriptors
+        files.before.clear()
+        assert await drain(store) == [ready]
+
+
+async def test_one_whose_delay_is_over_before_its_delivery_is_ready(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with store_on(root) as store:
+        work, offset_ns = store._work, 0
+        clock_ns = work.clock_ns
+        monkeypatch.setattr(work, "clock_ns", lambda: clock_ns() + offset_ns)
+
+        def outlast(*arguments: Any) -> list[bool | BaseException]:
+            nonlocal offset_ns
+            offset_ns = 1000 * 10**9
+            return deliver_each(*arguments)
+
+        monkeypatch.setattr("mq.store.publishing.publish_each.deliver_each", outlast)
+        delayed = [draft_of(b"%d" % number, delay_seconds=500) for number in range(COUNT)]
+        outcomes = await ask(store, *delayed)
+
+        assert names_in(root / "delay") == []
+        assert sorted(names_in(root / "queues" / ORDERS)) == sorted(ids_of(outcomes))
         assert await drain(store) == ids_of(outcomes)
 
 
