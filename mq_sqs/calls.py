@@ -7,12 +7,14 @@ import uuid
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from aiohttp import web
 
+from mq.commit.awaited import settle
 from mq.commit.operation import Done
 from mq.names import QueueName, is_fifo
 from mq.spool.queue.queue_settings import QueueSettings
@@ -33,27 +35,20 @@ Result = Mapping[str, Any]
 
 class Begun(NamedTuple):
     """An operation for a caller that need not wait. `submit` begins it and is called once. `tell`
-    takes its result, or what it raised, and returns the result for the client, or raises what the
-    client is told of. One that `receives` messages may return None: the usual way must answer. With
-    `waits` it is not begun by `submit`: its caller stands in line for messages."""
+    takes what it returned, and returns the result for the client or raises SQSError. One that
+    `receives` messages may return None: the usual way must answer. With `waits` it is not begun by
+    `submit`: its caller stands in line for messages."""
 
     submit: Callable[[Done], None]
-    tell: Callable[[Any, BaseException | None], Any]
+    tell: Callable[[Any], Any]
     receives: bool = False
     waits: Wait | None = None
 
     async def end(self) -> Result:
-        """Begin it and wait for its end."""
-        ended: asyncio.Future[tuple[Any, BaseException | None]] = (
-            asyncio.get_running_loop().create_future()
-        )
-
-        def done(result: Any, error: BaseException | None) -> None:
-            if not ended.cancelled():
-                ended.set_result((result, error))
-
-        self.submit(done)
-        told: Result = self.tell(*await ended)
+        """Begin it and wait for its end. Raises what it raises, too."""
+        ended: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.submit(partial(settle, ended, None))
+        told: Result = self.tell(await ended)
         return told
 
 

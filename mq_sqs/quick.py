@@ -132,8 +132,10 @@ class QuickCalls:
 
         def end(result: Any, error: BaseException | None) -> None:
             try:
+                if error is not None:
+                    raise error
                 must_be_there = begun.receives and result and _has_left(connection)
-                told = None if must_be_there else begun.tell(result, error)
+                told = None if must_be_there else begun.tell(result)
                 answer = None
                 if told is not None:
                     answer = self._dialect.answer(head.operation, told, make_request_id())

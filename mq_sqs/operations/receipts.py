@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from functools import partial
 
+from mq.commit.operation import Done
 from mq.errors import LeaseMismatch, MessageNotFound, MQError
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, is_fifo, queue_path
@@ -38,13 +39,22 @@ def begin_delete(operations: Operations, queue: QueueName, values: Values) -> Be
     message_id, lease = receipt
     remove = operations.keeper_of(queue).submit_remove
 
-    def tell(result: None, error: BaseException | None) -> Result:
-        refused = _refused(queue, receipt, error) if isinstance(error, MQError) else error
+    def submit(done: Done) -> None:
+        def end(_: None, error: BaseException | None) -> None:
+            if isinstance(error, MQError):
+                done(error, None)
+            else:
+                done(None, error)
+
+        remove(queue, message_id, frozenset({lease}), end)
+
+    def tell(outcome: MQError | None) -> Result:
+        refused = None if outcome is None else _refused(queue, receipt, outcome)
         if refused is not None:
             raise refused
         return {}
 
-    return Begun(partial(remove, queue, message_id, frozenset({lease})), tell)
+    return Begun(submit, tell)
 
 
 async def delete_message_batch(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
@@ -81,13 +91,7 @@ class _Deletions:
 
     def begin(self, operations: Operations) -> Begun:
         remove = operations.keeper_of(self._queue).submit_remove_many
-
-        def tell(outcomes: Sequence[MQError | None], error: BaseException | None) -> Result:
-            if error is not None:
-                raise error
-            return self.answer(outcomes)
-
-        return Begun(partial(remove, self._queue, self.ids, self._leases), tell)
+        return Begun(partial(remove, self._queue, self.ids, self._leases), self.answer)
 
     def answer(self, outcomes: Sequence[MQError | None]) -> Result:
         failed = self._failed

@@ -70,9 +70,7 @@ def begin_receive(operations: Operations, queue: QueueName, values: Values) -> B
         by = operations.fifo.in_order if is_fifo(queue) else receive_some
         waits = Wait(queue, ask.limit, in_ns(ask.seconds), ask.wait_seconds, by)
 
-    def tell(received: list[Received], error: BaseException | None) -> Result | None:
-        if error is not None:
-            raise error
+    def tell(received: list[Received]) -> Result | None:
         bodies = [each.body for each in received if each.body is not None]
         is_long = sum([each.file_length for each in received]) > SMALL_BODY_BYTES
         if is_long or len(bodies) < len(received) or (may_wait and not (received or waits)):

@@ -44,12 +44,7 @@ def begin_send(
         return None
     rules = rules_by(queue, settings, trace)
     message = check_message(values, rules)
-
-    def tell(published: Published, error: BaseException | None) -> Result:
-        if error is not None:
-            raise error
-        return _sent(message, published)
-
+    tell = partial(_sent, message)
     if rules.is_fifo:
         return Begun(partial(operations.fifo.submit_send, queue, message.in_order()), tell)
     if not message.is_small:
@@ -92,18 +87,12 @@ class _Sending:
 
     def begin(self, operations: Operations, queue: QueueName) -> Begun:
         """Begin to publish what is for the committer. A FIFO queue must have been read."""
-
-        def tell(published: Sequence[Published], error: BaseException | None) -> Result:
-            if error is not None:
-                raise error
-            return self.answer(published)
-
         if is_fifo(queue):
             in_order = [each.in_order() for each in self.messages]
-            return Begun(partial(operations.fifo.submit_send_batch, queue, in_order), tell)
+            return Begun(partial(operations.fifo.submit_send_batch, queue, in_order), self.answer)
         drafts = enumerate((each.draft() for each in self.messages), start=1)
         entries = [Entry(line, draft) for line, draft in drafts]
-        return Begun(partial(operations.store.submit_batch, queue, entries), tell)
+        return Begun(partial(operations.store.submit_batch, queue, entries), self.answer)
 
     def answer(self, published: Sequence[Published]) -> Result:
         successful = (
