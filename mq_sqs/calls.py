@@ -80,14 +80,10 @@ class SqsCall:
     received: list[Received] = field(default_factory=list)
     share: Share | None = None
 
-    def number(self, name: str, least: int, most: int) -> int | None:
-        """Return a number, or None if it is not given. Raises SQSError if it is not within its
-        limits."""
-        return read_number(self.values, name, least, most)
-
 
 def read_number(values: Values, name: str, least: int, most: int) -> int | None:
-    """Return what `SqsCall.number` returns. Raises SQSError."""
+    """Return a number, or None if it is not given. Raises SQSError if it is not within its
+    limits."""
     value: int | None = values.get(name)
     return None if value is None else check_number(name, value, least, most)
 

@@ -96,15 +96,11 @@ def read_coming(
             f"queue {queue}: a message that was left in {Folder.NEW} cannot be made durable; the "
             "log says why; try again"
         )
-    return _read_hidden(spool, Folder.NEW, queue)
+    return read_hidden(spool, Folder.NEW, queue)
 
 
-def read_hidden(spool: Spool, queue: QueueName) -> list[HiddenMessage]:
-    """Return the queue's messages in `delay`. Raises OSError."""
-    return _read_hidden(spool, Folder.DELAY, queue)
-
-
-def _read_hidden(spool: Spool, folder: Folder, queue: QueueName) -> list[HiddenMessage]:
+def read_hidden(spool: Spool, folder: Folder, queue: QueueName) -> list[HiddenMessage]:
+    """Return the queue's messages in `new` or `delay`. Raises OSError."""
     prefix = f"{queue}:"
     names = [name for name in spool.names(folder) if name.startswith(prefix)]
     return [each for name in names if (each := _read_one_hidden(spool, folder, name)) is not None]

@@ -120,7 +120,7 @@ def _load(work: Workspace, fifo: FifoQueues, queue: QueueName) -> Operation[None
         yield Pause(_PAUSE_SECONDS)
     begun, since_ns = fifo.begin(queue), work.clock_ns() - DEDUPLICATION_SECONDS * SECOND_NS
     hidden: list[HiddenMessage] = yield InWorker(read_coming, work.spool, queue, work.report)
-    hidden += yield InWorker(read_hidden, work.spool, queue)
+    hidden += yield InWorker(read_hidden, work.spool, Folder.DELAY, queue)
     work.ready.forget(queue)
     ready = yield from load_index(work, queue)
     settings = work.settings.of(queue)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from mq.errors import InvalidRequest, QueueNotFound
 from mq.names import DEAD_SUFFIX, QueueName, is_fifo
 from mq.web.tokens import Scope
-from mq_sqs.calls import Operations, Result, SqsCall
+from mq_sqs.calls import Operations, Result, SqsCall, read_number
 from mq_sqs.faults import (
     INVALID_PARAMETER_VALUE,
     RESOURCE_NOT_FOUND,
@@ -73,7 +73,7 @@ def source_of_task(values: Values) -> QueueName:
 async def start_message_move_task(
     operations: Operations, call: SqsCall, source: QueueName
 ) -> Result:
-    rate = call.number("MaxNumberOfMessagesPerSecond", 1, MAX_RATE)
+    rate = read_number(call.values, "MaxNumberOfMessagesPerSecond", 1, MAX_RATE)
     arn = call.values.get("DestinationArn")
     target = None if arn is None else _queue_of(arn, "DestinationArn")
     if call.token is not None:
@@ -108,7 +108,7 @@ async def start_message_move_task(
 async def list_message_move_tasks(
     operations: Operations, call: SqsCall, source: QueueName
 ) -> Result:
-    limit = call.number("MaxResults", 1, MAX_TASKS) or 1
+    limit = read_number(call.values, "MaxResults", 1, MAX_TASKS) or 1
     await _require(operations, source, "SourceArn")
     try:
         await operations.move_tasks.adopt(source)

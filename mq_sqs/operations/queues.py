@@ -14,7 +14,7 @@ from mq.names import QueueName, is_fifo
 from mq.spool.queue.queue_settings import QueueSettings
 from mq.store.shared_state import Workspace
 from mq.web.tokens import Scope
-from mq_sqs.calls import Operations, Result, SqsCall
+from mq_sqs.calls import Operations, Result, SqsCall, read_number
 from mq_sqs.faults import (
     INVALID_ATTRIBUTE_VALUE,
     INVALID_PARAMETER_VALUE,
@@ -234,7 +234,7 @@ def _page(
 ) -> dict[str, object]:
     """Return the next queues in the order of their names. The token names the last one of the page
     before. Without MaxResults there is one page, as Amazon says."""
-    asked = call.number("MaxResults", 1, _MAX_RESULTS)
+    asked = read_number(call.values, "MaxResults", 1, _MAX_RESULTS)
     token = call.values.get("NextToken")
     after = "" if token is None else _read_token(token)
     left = [name for name in names if name > after]
