@@ -1,7 +1,8 @@
-"""Times as RFC 3339 in UTC and in microseconds, and durations in ns."""
+"""Times as RFC 3339 in UTC and in microseconds; durations in ns, and as text."""
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
@@ -13,11 +14,23 @@ beyond."""
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_SECONDS = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,9})?")
 
 
 def in_ns(seconds: float | None) -> int | None:
     """Return a duration in whole ns, and None for None."""
     return None if seconds is None else int(seconds * SECOND_NS)
+
+
+def seconds_in(text: str) -> float | None:
+    """Return the seconds in a text of digits, with up to nine decimals if need be. A sign, an
+    exponent, `nan` and all else give None."""
+    return float(text) if _SECONDS.fullmatch(text) else None
+
+
+def seconds_text(seconds: float) -> str:
+    """Write seconds as `seconds_in` reads them, rounded to nine decimals."""
+    return f"{seconds:.9f}".rstrip("0").rstrip(".")
 
 
 def in_us(time: datetime) -> int:

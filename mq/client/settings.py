@@ -9,21 +9,22 @@ from mq.client.answers import document_in, unexpected
 from mq.client.arguments import queue_name
 from mq.client.wire import ServerAnswer
 from mq.names import is_queue_name
+from mq.times import seconds_text
 
 SettingValue = float | int | str | bool | Sequence[str] | None
 """The value of a setting, or the names in it; None takes the setting away."""
 
 
 def setting_text(name: str, value: SettingValue) -> str:
-    """Return a value as a parameter has it: digits only, no exponent. Raises TypeError and
-    InvalidName for what is in a list and names no queue."""
+    """Return a value as a parameter has it. Raises TypeError and InvalidName for what is in a list
+    and names no queue."""
     if value is None or isinstance(value, str):
         return value or ""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, Sequence):
         return ",".join(queue_name(name, each) for each in value)
-    return f"{value:.9f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+    return seconds_text(value) if isinstance(value, float) else str(value)
 
 
 def settings_in(answer: ServerAnswer) -> dict[str, Any]:

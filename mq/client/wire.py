@@ -17,6 +17,7 @@ from mq import __version__
 from mq.client import arguments
 from mq.config import CLIENT_TIMEOUT_SECONDS, SMALL_BODY_BYTES
 from mq.names import MessageId, QueueName
+from mq.times import seconds_text
 
 T = TypeVar("T")
 
@@ -114,8 +115,7 @@ def _digits(name: str, value: float) -> str:
     """Write a value in digits only: the server takes no exponent. What is above 0 stays above it: a
     visibility of 0 would release the message."""
     if isinstance(value, float):
-        least = max(value, _SHORTEST_SECONDS) if value > 0 else value
-        return f"{least:.9f}".rstrip("0").rstrip(".")
+        return seconds_text(max(value, _SHORTEST_SECONDS) if value > 0 else value)
     if not isinstance(value, Decimal):
         check = arguments.count if name == "max" else arguments.seconds
         check(name, value)

@@ -17,6 +17,7 @@ from mq.lines.ndjson import is_content_type
 from mq.names import MessageId, QueueName, parse_message_id, parse_queue_name
 from mq.store.by_id import Guard
 from mq.store.removing.remove_under_lease import Removed
+from mq.times import seconds_in
 
 _MOST_PARAMETERS = 32
 
@@ -29,7 +30,6 @@ _EMPTY_ELEMENTS = " \t,"
 
 _ENTITY_TAG = re.compile(r'(W/)?"([^"]*)"[ \t]*(?:,[ \t,]*|$)')
 _LEASE = re.compile(r"[0-9a-f]{16}")
-_SECONDS = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,9})?")
 _COUNT = re.compile(r"[0-9]{1,9}")
 
 
@@ -107,18 +107,14 @@ def read_queues(
 def read_seconds(
     parameters: dict[str, str], name: str, most: float, is_zero_allowed: bool = True
 ) -> float | None:
-    """Return a parameter in seconds up to `most`, with decimals if need be, or None if it is not
-    given.
-
-    A sign, an exponent or `nan` is refused. Raises InvalidRequest.
-    """
+    """Return a parameter in seconds up to `most`, or None if it is not given. Raises
+    InvalidRequest."""
     text = parameters.get(name)
     if text is None:
         return None
-    if _SECONDS.fullmatch(text):
-        seconds = float(text)
-        if seconds <= most and (seconds > 0 or is_zero_allowed):
-            return seconds
+    seconds = seconds_in(text)
+    if seconds is not None and seconds <= most and (seconds > 0 or is_zero_allowed):
+        return seconds
     least = "0" if is_zero_allowed else "above 0"
     raise InvalidRequest(
         f"parameter {name}={text!r}: give seconds, {least} to {most:.0f}, such as 30 or 0.5"

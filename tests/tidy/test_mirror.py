@@ -62,7 +62,7 @@ ELSEWHERE = {
     "http/queues": "mq/web/endpoints/queues",
     "http/receive/test_peek.py": "mq/web/endpoints/peeking",
     "http/receive/test_release.py": "mq/store/release",
-    "http/receive/test_receive.py": "mq/times mq/web/endpoints/receiving mq/web/downloads"
+    "http/receive/test_receive.py": "mq/web/endpoints/receiving mq/web/downloads"
     " mq/store/receiving/receive mq/store/receiving/oldest",
     "http/connections/test_early_heads.py": "mq/web/connections/head_timer",
     "http/remove": "mq/web/endpoints/removing",

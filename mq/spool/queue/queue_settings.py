@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from mq.config import MAX_DELAY_SECONDS, MAX_QUEUES, MAX_VISIBILITY_SECONDS
 from mq.errors import InvalidName, InvalidRequest
 from mq.names import QueueName, dead_letter_queue, is_fifo, parse_queue_name
+from mq.times import seconds_in, seconds_text
 
 Value = float | int | str | bool | tuple[QueueName, ...]
 
@@ -23,7 +24,6 @@ NO_CHANGES: Mapping[str, str] = {}
 MAX_TTL_SECONDS = 10 * 365 * 86_400
 MAX_SETTING_COUNT = 999_999_999
 
-_SECONDS = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,9})?")
 _COUNT = re.compile(r"[0-9]{1,9}")
 _TRUTH = {"true": True, "false": False}
 _NOTE = re.compile(r"[a-z][a-z0-9-]*\.[^\s=]{1,2000}")
@@ -103,8 +103,8 @@ class Setting(NamedTuple):
 
 
 def _read_seconds(least: float, most: float, text: str) -> float | None:
-    seconds = float(text) if _SECONDS.fullmatch(text) else -1.0
-    return seconds if least <= seconds <= most else None
+    seconds = seconds_in(text)
+    return seconds if seconds is not None and least <= seconds <= most else None
 
 
 def _seconds(field: str, most: int, least: float = 0.0) -> Setting:
@@ -236,7 +236,6 @@ def _short(value: Value) -> float | int | str | bool:
 
 
 def _text(value: float | int | str | bool) -> str:
-    """Write a number in digits only: the parser takes no exponent."""
     if isinstance(value, bool):
         return str(value).lower()
-    return f"{value:.9f}".rstrip("0") if isinstance(value, float) else str(value)
+    return seconds_text(value) if isinstance(value, float) else str(value)
