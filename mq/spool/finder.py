@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from mq.disk.calls import ABSENT, run
@@ -40,12 +40,18 @@ class Finder:
     """
 
     def __init__(
-        self, spool: Spool, done: DoneBatches, queue: QueueName, dead_letters: Iterable[QueueName]
+        self,
+        spool: Spool,
+        done: DoneBatches,
+        queue: QueueName,
+        dead_letters: Iterable[QueueName],
+        strange: Container[str] = (),
     ) -> None:
-        """`dead_letters` are the queues that its dead letters may be in. Raises OSError."""
+        """`dead_letters` are the queues that its dead letters may be in; `strange` are names of
+        batches in `new` that have other ids than those that it will look for. Raises OSError."""
         self._spool, self._root, self._done = spool, f"{spool.root}", done
         ready, delayed = f"{Folder.QUEUES}/{queue}/", f"{Folder.DELAY}/{queue}:"
-        batches = published_batches(spool, queue)
+        batches = published_batches(spool, queue, strange)
         self._first = [
             f"{Folder.NEW}/{queue}:",
             *(f"{Folder.NEW}/{name}/{queue}:" for name in batches),
@@ -200,12 +206,12 @@ def _claimed(root: str, groups: Iterable[str], flat: str) -> Iterator[str]:
                     yield f"{part}/{flat}"
 
 
-def published_batches(spool: Spool, queue: QueueName) -> list[str]:
-    """Return the batches in `new` that count and may have messages of a queue. An open handover is
-    followed by the name that a sweep may give it at any moment."""
+def published_batches(spool: Spool, queue: QueueName, strange: Container[str] = ()) -> list[str]:
+    """Return the batches in `new` that count and may have messages of a queue, but for those of
+    `strange`. An open handover is followed by the name that a sweep may give it at any moment."""
     found: list[str] = []
     for name in _names_in_new(spool):
-        if _may_have(name, queue) and is_published(spool, name):
+        if name not in strange and _may_have(name, queue) and is_published(spool, name):
             found += dict.fromkeys((name, name.removesuffix(OPEN_SUFFIX)))
     return found
 

@@ -49,10 +49,12 @@ class Workspace:
 
     `ids` and `leases` make new ones. `ready` is what is known of the messages, `settings` of the
     queues, `finished_by_spark` of what Spark is done with. `hidden_counts` are made by queue.
-    `undelivered` counts by queue what is published and not there yet. `floor` is the room that the
-    disk must keep, `counts` what was done so far. `report` logs once what cannot be placed or read,
-    `report_living` what was received too often and is still in its queue, and `report_missing` a
-    queue and one in its setting `also` that does not exist.
+    `undelivered` counts by queue what is published and not there yet. `batches_at_work` are names
+    in `new` of this server's batches that have no id which others may publish meanwhile; threads
+    that fill them enter theirs. `floor` is the room that the disk must keep, `counts` what was done
+    so far. `report` logs once what cannot be placed or read, `report_living` what was received too
+    often and is still in its queue, and `report_missing` a queue and one in its setting `also` that
+    does not exist.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class Workspace:
         self.reservations = Reservations(spool.files, str(spool.root))
         self.request_sweep = request_sweep
         self.undelivered: Counter[QueueName] = Counter()
+        self.batches_at_work: set[str] = set()
         self._delivering: list[tuple[QueueName, Collection[MessageId], Set[str]]] = []
         self._folders: dict[QueueName, os.stat_result | None] = {}
         floor = config.min_free_bytes

@@ -143,10 +143,12 @@ class Store:
         file. Raises QueueNotFound, StoreUnavailable, IdTaken, MessageNotFound, LeaseMismatch."""
         return await self._publisher.publish(queue, draft, also, removes)
 
-    def submit_publish(self, queue: QueueName, draft: Draft, done: Done, also: Queues = ()) -> None:
+    def submit_publish(
+        self, queue: QueueName, draft: Draft, done: Done, also: Queues = (), removes: Removed = None
+    ) -> None:
         """Publish a small body, to several queues under an id of the server, for a caller that does
         not wait. `done` gets what `publish` returns or raises, on the event loop, never at once."""
-        self._publisher.submit(queue, draft, done, also)
+        self._publisher.submit(queue, draft, done, also, removes)
 
     async def publish_batch(
         self, queue: QueueName, entries: Sequence[Entry], also: Queues = (), removes: Removed = None

@@ -33,18 +33,20 @@ from mq.web.connections.quick_connection import Parsed, QuickConnection
 from mq.web.connections.whole_requests import is_plain, whole_body
 from mq.web.durations import Durations
 from mq.web.endpoints.batches import check_headers
-from mq.web.endpoints.publishing import ALSO, BATCH, DELAY
+from mq.web.endpoints.publishing import ALSO, BATCH, DELAY, REMOVES
 from mq.web.endpoints.receiving import read_receiving
 from mq.web.endpoints.removing import read_ids
 from mq.web.origin_policy import OriginPolicy
 from mq.web.parameters import (
     BareHead,
+    Target,
     read_content_type,
     read_flag,
     read_leases,
     read_own_id,
     read_parameters,
     read_queues,
+    read_removes,
     read_seconds,
 )
 from mq.web.properties import read_properties
@@ -54,7 +56,7 @@ from mq.web.tokens import Scope, Tokens
 _PATH = re.compile(r"/([^/?%]+)/messages(?:/([^/?%]+)|\?([^?%+]+))?")
 _IF_MATCH = istr("If-Match")
 _LISTS = frozenset({ALSO})
-_PUBLISHING = frozenset({ALSO, BATCH, DELAY})
+_PUBLISHING = frozenset({ALSO, BATCH, DELAY, REMOVES})
 _RECEIVING = frozenset({"wait", "visibility", "max"})
 
 
@@ -164,10 +166,12 @@ class QuickWay:
         also = read_queues(parameters, ALSO, queue) or ()
         asked = BareHead(message.headers)
         delay_ns = in_ns(read_seconds(parameters, DELAY, MAX_DELAY_SECONDS))
+        # Whether a token is for its queue too is asked with each request.
+        removes = read_removes(asked, Target(queue, "", parameters, QueueName), REMOVES)
         head = QuickHead(message.method, queue, message.headers, length, also=also)
         if read_flag(parameters, BATCH):
             check_headers(asked)
-            is_for_this_way = length <= SMALL_TEXT_BYTES and delay_ns is None
+            is_for_this_way = length <= SMALL_TEXT_BYTES and delay_ns is None and removes is None
             return head._replace(is_batch=True) if is_for_this_way else None
         own_id = read_own_id(asked)
         if (also and own_id) or length > min(SMALL_BODY_BYTES, self._store.max_body_bytes):
@@ -175,7 +179,7 @@ class QuickWay:
         content_type, properties = read_content_type(asked), read_properties(asked)
         trailer = pack_trailer(properties) if properties else b""
         head = head._replace(content_type=content_type, trailer=trailer, message_id=own_id)
-        return head._replace(delay_ns=delay_ns)
+        return head._replace(delay_ns=delay_ns, removes=removes)
 
     def _request(
         self, connection: QuickConnection, head: QuickHead, source: Parsed | bytes
@@ -188,5 +192,6 @@ class QuickWay:
         if self._tokens is not None:
             token = self._tokens.authenticate(request)
             request.connection.is_known = True
-            for queue in (request.head.queue, *request.head.also):
+            removed_from = request.head.removes[:1] if request.head.removes else ()
+            for queue in (request.head.queue, *request.head.also, *removed_from):
                 token.require(Scope.WRITE, queue)

@@ -91,7 +91,7 @@ class TakenRequest:
                 draft.trailer = head.trailer
             if head.delay_ns is not None:
                 draft.delay_ns = head.delay_ns
-            store.submit_publish(head.queue, draft, self._published, head.also)
+            store.submit_publish(head.queue, draft, self._published, head.also, head.removes)
         elif head.method == "GET":
             self._receive()
         elif head.message_id is None:

@@ -1,5 +1,5 @@
 """What a publish asks for besides its body goes the quick way too: an own id, a delay, other
-queues."""
+queues, the removal of a message."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 
 from mq.names import QueueName
 from tests.support.messages import names_in
-from tests.support.sites import BOTH, close, parse_answer, site_on
+from tests.support.sites import BOTH, Site, close, parse_answer, site_on
+from tests.support.stores import publish
 from tests.support.wire import WireAnswer, request_bytes
 
 
@@ -144,4 +145,85 @@ async def test_a_token_for_one_queue_publishes_to_no_other(root: Path) -> None:
         answers = [await site.ask("POST", target, b"body") for _ in range(3)]
 
         assert [each.status for each in answers] == [403] * 3
+        assert (await site.ask("GET", "/orders/messages")).status == 204
+
+
+async def received_from(site: Site, queue: str = "orders") -> tuple[str, str]:
+    """Publish and receive a message. Returns its path and its lease."""
+    await site.ask("POST", f"/{queue}/messages", b"order")
+    headers = (await site.ask("GET", f"/{queue}/messages")).headers
+    return f"{queue}/{headers['x-message-id']}", headers["etag"]
+
+
+def removed_in(root: Path) -> list[str]:
+    """The messages in `remove`, where sets are too that were given up."""
+    return [each for each in names_in(root / "remove") if not each.startswith("batch:")]
+
+
+@pytest.mark.parametrize("more", ["", "&delay=60", "&also=bills"])
+@pytest.mark.parametrize("own_id", [None, "bill-1"])
+async def test_a_handover_goes_the_quick_way(root: Path, own_id: str | None, more: str) -> None:
+    async with site_on(root) as site:
+        await site.ask("PUT", "/bills")
+        message, lease = await received_from(site)
+        target = f"/orders/messages?removes={message}{more}"
+        headers = {"if_match": lease} | ({"x_message_id": own_id} if own_id else {})
+
+        answer = await site.ask("POST", target, b"bill", **headers)
+        again = await site.ask("POST", target, b"bill", **headers)
+
+        assert (answer.status, again.status) == (201, 200 if own_id else 404)
+        message_id = answer.headers["x-message-id"]
+        queues = ["orders", "bills"] if "also" in more else ["orders"]
+        for queue in queues:
+            received = await site.ask("GET", f"/{queue}/messages")
+            is_hidden = "delay" in more
+            assert received.status == (204 if is_hidden else 200)
+            assert is_hidden or received.headers["x-message-id"] == message_id
+        assert removed_in(root) == [message.replace("/", ":")]
+        is_quick = not (own_id and more == "&also=bills")
+        assert site.way.taken[3] == ("POST" if is_quick else "post")
+
+
+@pytest.mark.parametrize(
+    ("message", "lease", "status"),
+    [
+        ("orders/ID", '"00c0ffee00c0ffee"', 412),
+        ("orders/never", "LEASE", 404),
+        ("missing/ID", "LEASE", 404),
+        ("orders/ID", None, 400),
+        ("orders/ID", "*", 400),
+        ("orders", "LEASE", 400),
+        ("-/ID", "LEASE", 400),
+    ],
+)
+async def test_a_handover_that_fails_changes_nothing(
+    root: Path, message: str, lease: str | None, status: int
+) -> None:
+    async with site_on(root) as site:
+        path, current = await received_from(site)
+        message_id = path.partition("/")[2]
+        asked = message.replace("ID", message_id)
+        headers = {} if lease is None else {"if_match": lease.replace("LEASE", current)}
+
+        answer = await site.ask("POST", f"/orders/messages?removes={asked}", b"bill", **headers)
+
+        assert answer.status == status
+        assert names_in(root / "queues" / "orders") == removed_in(root) == []
+        assert names_in(root / "delay") == [f"orders:{message_id}"]
+
+
+async def test_a_token_for_one_queue_removes_from_no_other(root: Path) -> None:
+    async with site_on(root, "token") as site:
+        bills = QueueName("bills")
+        await site.store.create_queue(bills)
+        await publish(site.store, b"bill", bills)
+        received = await site.store.receive(bills, 60)
+        assert received is not None
+        target = f"/orders/messages?removes=bills/{received.message_id}"
+        lease = f'"{received.lease:016x}"'
+        answers = [await site.ask("POST", target, b"body", if_match=lease) for _ in range(3)]
+
+        assert [each.status for each in answers] == [403] * 3
+        assert names_in(root / "delay") == [f"bills:{received.message_id}"]
         assert (await site.ask("GET", "/orders/messages")).status == 204

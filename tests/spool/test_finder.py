@@ -62,6 +62,16 @@ def test_a_message_is_found_at_each_place(spool: Spool, orders: Path, place: str
     assert finder(spool).missing([ELSEWHERE, HERE]) == {ELSEWHERE}
 
 
+def test_a_batch_that_has_other_ids_is_not_looked_at(spool: Spool, orders: Path) -> None:
+    put(spool, "new/.orders:0123/orders:here")
+    put(spool, "new/.orders:4567/orders:elsewhere")
+
+    some = Finder(spool, DoneBatches(spool), ORDERS, [DEAD], {".orders:0123"})
+
+    assert set(some.find(HERE)) == set()
+    assert some.missing([ELSEWHERE, HERE]) == {HERE}
+
+
 @pytest.mark.parametrize("place", OTHERS)
 def test_what_is_no_message_of_that_id_is_not_found(spool: Spool, orders: Path, place: str) -> None:
     put(spool, place)

@@ -105,6 +105,11 @@ class Batch:
         while isinstance(fd := make_set(self._spool, Folder.NEW, self.name.open), Lost):
             self.name = self._new_name()
         self._fd = fd
+        # Who knows the id of a copy that is delivered may publish under it to a queue of another.
+        if len(self.parts) == 1 or all(
+            len(each.own_ids) == len(each.placed) for each in self.parts
+        ):
+            self._work.batches_at_work |= {self.name.open, self.name.sealed}
 
     def _new_name(self) -> BatchName:
         return new_batch_name(*self.queues) if self.removes is None else new_handover_name()
@@ -234,6 +239,7 @@ class Batch:
                 with suppress(OSError):
                     give_up(self._spool, self.name)
             self._spool.files.close(self._fd)
+        self._work.batches_at_work -= {self.name.open, self.name.sealed}
         if self._ids_fd != NO_FD:
             self._spool.files.close(self._ids_fd)
         self._fd = self._ids_fd = NO_FD

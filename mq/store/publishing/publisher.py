@@ -62,10 +62,15 @@ class Publisher:
             return await self._publish(queue, draft, also, removes)
         return await self._see_through(self._publish_file(queue, draft, also, removes))
 
-    def submit(self, queue: QueueName, draft: Draft, done: Done, also: Queues = ()) -> None:
+    def submit(
+        self, queue: QueueName, draft: Draft, done: Done, also: Queues = (), removes: Removed = None
+    ) -> None:
         """Publish one message with its small body in memory; for several queues under an id of the
         server. `done` gets what `publish` returns or raises."""
-        if also:
+        if removes is not None:
+            publishing = publish_one(self._work, queue, draft, also, removes)
+            self._committer.submit(Submitted(publishing, done))
+        elif also:
             self._copies.submit((queue, *also), draft, done)
         else:
             self._joint.ask((queue, draft, done))

@@ -41,7 +41,8 @@ def lock_ids(spool: Spool, queue: QueueName, ids: Iterable[MessageId]) -> int | 
 def finder_for(work: Workspace, queue: QueueName) -> Finder:
     """Return a finder. The caller holds the locks of the ids that it will look for."""
     dead_letters = (dead_letter_queue(queue), work.settings.of(queue).dead_letters)
-    return Finder(work.spool, work.finished_by_spark, queue, filter(None, dead_letters))
+    found_in = filter(None, dead_letters)
+    return Finder(work.spool, work.finished_by_spark, queue, found_in, work.batches_at_work)
 
 
 def open_twin(

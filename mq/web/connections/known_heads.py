@@ -16,6 +16,7 @@ from aiohttp.http_parser import RawRequestMessage
 from multidict import CIMultiDictProxy
 
 from mq.names import MessageId, QueueName
+from mq.store.removing.remove_under_lease import Removed
 
 MAX_KNOWN_HEADS = 4096
 MAX_KNOWN_HEAD_BYTES = 1024
@@ -61,9 +62,9 @@ class HeadMemory(Generic[H]):
 class QuickHead(NamedTuple):
     """What a head asks for that the quick way can answer: a publish of `body_bytes`, a batch or a
     message whose packed properties are `trailer`, to the queue and to those in `also`, hidden for
-    `delay_ns` at first; a receive of one message, or of lines for up to `limit`, which are hidden
-    for `visibility_ns` and waited for; a removal of one message, or of `several`. `is_ours` says
-    that `OriginPolicy` admits such a head on any connection."""
+    `delay_ns` at first, with the removal of `removes`; a receive of one message, or of lines for up
+    to `limit`, which are hidden for `visibility_ns` and waited for; a removal of one message, or of
+    `several`. `is_ours` says that `OriginPolicy` admits such a head on any connection."""
 
     method: str
     queue: QueueName
@@ -81,6 +82,7 @@ class QuickHead(NamedTuple):
     wait_seconds: float = 0.0
     several: Sequence[MessageId] = ()
     delay_ns: int | None = None
+    removes: Removed = None
 
 
 class KnownHeads:
