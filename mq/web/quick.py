@@ -34,7 +34,7 @@ from mq.web.connections.whole_requests import is_plain, whole_body
 from mq.web.durations import Durations
 from mq.web.endpoints.batches import check_headers
 from mq.web.endpoints.publishing import ALSO, BATCH, DELAY, REMOVES
-from mq.web.endpoints.receiving import read_receiving
+from mq.web.endpoints.receiving import QUEUES, THEN, read_receiving
 from mq.web.endpoints.removing import read_ids
 from mq.web.origin_policy import OriginPolicy
 from mq.web.parameters import (
@@ -57,7 +57,7 @@ _PATH = re.compile(r"/([^/?%]+)/messages(?:/([^/?%]+)|\?([^?%+]+))?")
 _IF_MATCH = istr("If-Match")
 _LISTS = frozenset({ALSO})
 _PUBLISHING = frozenset({ALSO, BATCH, DELAY, REMOVES})
-_RECEIVING = frozenset({"wait", "visibility", "max"})
+_RECEIVING = frozenset({"wait", "visibility", "max", THEN})
 
 
 def make_http(
@@ -147,9 +147,11 @@ class QuickWay:
         if payload is not EMPTY_PAYLOAD:
             return None
         if method == "GET" and message_id is None:
-            limit, wait, visibility = read_receiving(read_parameters(query, _RECEIVING))
+            parameters = read_parameters(query, _RECEIVING, QUEUES)
+            limit, wait, visibility = read_receiving(parameters)
             head = QuickHead(method, queue, headers, limit=limit, wait_seconds=wait)
-            head = head._replace(visibility_ns=in_ns(visibility))
+            then = read_queues(parameters, THEN, queue)
+            head = head._replace(visibility_ns=in_ns(visibility), then=then)
             return None if _IF_MATCH in headers else head
         if method == "DELETE" and message_id is not None:
             several = read_ids(message_id) if "," in message_id else ()
@@ -192,6 +194,5 @@ class QuickWay:
         if self._tokens is not None:
             token = self._tokens.authenticate(request)
             request.connection.is_known = True
-            removed_from = request.head.removes[:1] if request.head.removes else ()
-            for queue in (request.head.queue, *request.head.also, *removed_from):
+            for queue in (request.head.queue, *request.head.more_queues):
                 token.require(Scope.WRITE, queue)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from mq.commit.operation import Done
@@ -16,9 +17,10 @@ from mq.web.connections.quick_connection import QuickConnection
 
 
 class Wait(NamedTuple):
-    """What is waited for, and for how long: up to `limit` messages, as `by` chooses."""
+    """What is waited for, and for how long: up to `limit` messages, as `by` chooses, of the first
+    of these queues that has any."""
 
-    queue: QueueName
+    queues: Sequence[QueueName]
     limit: int
     visibility_ns: int | None
     seconds: float
@@ -46,7 +48,7 @@ def stand_in_line(connection: QuickConnection, store: Store, wait: Wait, done: D
 
     ask = Ask(wait.visibility_ns, wait.limit, share=share)
     try:
-        receive = store.wait_for([wait.queue], ask, poll, end, wait.by)
+        receive = store.wait_for(wait.queues, ask, poll, end, wait.by)
     except MQError as error:
         end(None, error)
         return

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import zlib
+from collections.abc import Sequence
 from functools import partial
 from time import perf_counter
 
 from mq.errors import MQError
+from mq.names import QueueName
 from mq.store.publishing.publish import Draft, Entry, Published
 from mq.store.receiving.received_message import Received
 from mq.store.store import Store
@@ -116,22 +118,37 @@ class TakenRequest:
     def _receive(self) -> None:
         """Receive with others of the round if a message is there, or else in line."""
         store, head = self._store, self.head
-        may_wait = head.wait_seconds > 0
-        if may_wait and store.count_spare(head.queue) <= 0:
-            self._wait()
+        queues = (head.queue, *head.then) if head.then else (head.queue,)
+        if head.wait_seconds and all(store.count_spare(each) <= 0 for each in queues):
+            self._wait(queues)
         else:
-            asked = head.limit or 1, head.visibility_ns
-            store.submit_receive(head.queue, self._tried, *asked, may_wait=may_wait)
+            self._try(queues, 0)
 
-    def _tried(self, result: list[Received] | None, error: BaseException | None) -> None:
-        if error is None and not result and self.head.wait_seconds:
-            self._wait()  # Another one was faster.
+    def _try(self, queues: Sequence[QueueName], number: int) -> None:
+        head = self.head
+        tried, asked = partial(self._tried, queues, number), (head.limit or 1, head.visibility_ns)
+        may_wait = head.wait_seconds > 0
+        self._store.submit_receive(queues[number], tried, *asked, may_wait=may_wait)
+
+    def _tried(
+        self,
+        queues: Sequence[QueueName],
+        number: int,
+        result: list[Received] | None,
+        error: BaseException | None,
+    ) -> None:
+        if error is not None or result:
+            self._received(result, error)
+        elif number + 1 < len(queues):
+            self._try(queues, number + 1)
+        elif self.head.wait_seconds:
+            self._wait(queues)  # Another one was faster.
         else:
             self._received(result, error)
 
-    def _wait(self) -> None:
+    def _wait(self, queues: Sequence[QueueName]) -> None:
         head = self.head
-        wait = Wait(head.queue, head.limit or 1, head.visibility_ns, head.wait_seconds)
+        wait = Wait(queues, head.limit or 1, head.visibility_ns, head.wait_seconds)
         stand_in_line(self.connection, self._store, wait, self._received)
 
     def _received(self, result: list[Received] | None, error: BaseException | None) -> None:
@@ -150,7 +167,8 @@ class TakenRequest:
         """Answer, unless the client must be there until it has taken most of the bodies, or seems
         to have left already."""
         try:
-            answer = answer_at_once(received, self.head.limit, transport)
+            names_queue = self.head.then is not None
+            answer = answer_at_once(received, self.head.limit, transport, names_queue=names_queue)
             if answer is None or self.connection.has_closed(transport):
                 self._hand_over(received)
             else:

@@ -68,7 +68,7 @@ def begin_receive(operations: Operations, queue: QueueName, values: Values) -> B
     waits = None
     if may_wait and keeper.count_spare(queue) <= 0:
         by = operations.fifo.in_order if is_fifo(queue) else receive_some
-        waits = Wait(queue, ask.limit, in_ns(ask.seconds), ask.wait_seconds, by)
+        waits = Wait((queue,), ask.limit, in_ns(ask.seconds), ask.wait_seconds, by)
 
     def tell(received: list[Received]) -> Result | None:
         bodies = [each.body for each in received if each.body is not None]

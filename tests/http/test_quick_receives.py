@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from mq.names import QueueName
 from tests.support.batches import body_in, lines_of
 from tests.support.sites import BOTH, close, parse_answer, site_on
 from tests.support.waiting import parked
@@ -131,7 +132,14 @@ async def test_both_ways_answer_alike_with_several(root: Path) -> None:
     async with site_on(root) as site:
         await site.ask("GET", "/orders/messages")
         answers: list[WireAnswer] = []
-        for query in ("max=2", "m%61x=2", "max=2&wait=0", "max=2&then=orders", "max=2", "m%61x=2"):
+        for query in (
+            "max=2",
+            "m%61x=2",
+            "max=2&wait=0",
+            "max=2&th%65n=orders",
+            "max=2",
+            "m%61x=2",
+        ):
             for body in ("caf\xe9", "") if len(answers) < 4 else ():
                 await site.ask("POST", "/orders/messages", body.encode(), x_meta_a="1")
             answers.append(await site.ask("GET", f"/orders/messages?{query}"))
@@ -188,3 +196,68 @@ async def test_those_who_ask_for_several_leave_what_others_wait_for(root: Path) 
         assert not site.store._receives._tries
         for _, writer in connections:
             await close(writer)
+
+
+# From several queues
+
+
+async def test_a_receive_from_several_queues_goes_the_quick_way(root: Path) -> None:
+    async with site_on(root) as site:
+        for queue in ("bills", "mails"):
+            await site.ask("PUT", f"/{queue}")
+        for queue in ("mails", "bills", "orders", "mails"):
+            await site.ask("POST", f"/{queue}/messages", queue.encode())
+
+        target = "/orders/messages?then=bills,mails"
+        answers = [await site.ask("GET", target) for _ in range(5)]
+
+        bodies = [b"orders", b"bills", b"mails", b"mails", b""]
+        assert [each.body for each in answers] == bodies
+        assert [each.headers.get("x-queue", "").encode() for each in answers] == bodies
+        assert site.way.taken[6:] == ["GET"] * 5
+
+
+@pytest.mark.parametrize("number", [3, 20])
+@pytest.mark.parametrize("size", [1, 600_000])
+async def test_several_from_one_of_several_queues_go_the_quick_way(
+    root: Path, number: int, size: int
+) -> None:
+    async with site_on(root) as site:
+        await site.ask("PUT", "/bills")
+        body = b"b" * size
+        for _ in range(3):
+            await site.ask("POST", "/bills/messages", body)
+
+        answer = await site.ask("GET", f"/orders/messages?max={number}&then=bills&wait=1")
+
+        lines = lines_of(answer)
+        assert [(each["queue"], body_in(each)) for each in lines] == [("bills", body)] * 3
+        assert site.way.taken[-1] == "GET"
+
+
+@pytest.mark.parametrize("queue", ["orders", "bills"])
+async def test_who_waits_for_several_queues_is_told_of_each(root: Path, queue: str) -> None:
+    async with site_on(root) as site:
+        await site.ask("PUT", "/bills")
+        reader, writer = await site.connect()
+        writer.write(request_bytes("GET", "/orders/messages?then=bills&wait=20"))
+        await parked(site.store, 1, QueueName("bills"))
+        await site.ask("POST", f"/{queue}/messages", b"body")
+
+        answer = await parse_answer(reader, "GET")
+        assert (answer.body, answer.headers["x-queue"]) == (b"body", queue)
+        assert site.way.taken[1] == "GET"
+        assert not site.store._receives._tries
+        await close(writer)
+
+
+async def test_a_missing_queue_is_missed_once_it_is_looked_into(root: Path) -> None:
+    async with site_on(root) as site:
+        await site.ask("POST", "/orders/messages", b"body")
+        answers = [
+            await site.ask("GET", f"/orders/messages?then=bills{wait}")
+            for wait in ("", "&wait=0.1", "&wait=0.1", "")
+        ]
+
+        assert [each.status for each in answers] == [200, 404, 404, 404]
+        assert b"there is no queue bills" in answers[1].body

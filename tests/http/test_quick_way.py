@@ -100,7 +100,7 @@ async def test_what_is_unusual_goes_the_usual_way(root: Path, what: str) -> None
     "target",
     [
         "/orders/messages?max=1&peek",
-        "/orders/messages?max=1&then=late",
+        "/orders/messages?max=1&then=l%61te",
         "/orders/messages?also=late",
         "/orders",
         "/or%64ers/messages",

@@ -9,7 +9,7 @@ the parser decides what a head means.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from aiohttp.http_parser import RawRequestMessage
@@ -63,8 +63,9 @@ class QuickHead(NamedTuple):
     """What a head asks for that the quick way can answer: a publish of `body_bytes`, a batch or a
     message whose packed properties are `trailer`, to the queue and to those in `also`, hidden for
     `delay_ns` at first, with the removal of `removes`; a receive of one message, or of lines for up
-    to `limit`, which are hidden for `visibility_ns` and waited for; a removal of one message, or of
-    `several`. `is_ours` says that `OriginPolicy` admits such a head on any connection."""
+    to `limit`, which are hidden for `visibility_ns` and waited for, from the queue or else from
+    those in `then`, which are named if there are any; a removal of one message, or of `several`.
+    `is_ours` says that `OriginPolicy` admits such a head on any connection."""
 
     method: str
     queue: QueueName
@@ -83,6 +84,15 @@ class QuickHead(NamedTuple):
     several: Sequence[MessageId] = ()
     delay_ns: int | None = None
     removes: Removed = None
+    then: tuple[QueueName, ...] | None = None
+
+    @property
+    def more_queues(self) -> Iterator[QueueName]:
+        """The queues that it needs to be allowed besides the first."""
+        yield from self.also
+        yield from self.then or ()
+        if self.removes is not None:
+            yield self.removes[0]
 
 
 class KnownHeads:

@@ -60,7 +60,8 @@ async def receive(store: Store, request: web.BaseRequest, target: Target) -> Res
         limit, _, _ = read_receiving(parameters)
         with store.answer_memory.share() as share:
             share.hold_bodies(total_length(taken))
-            return await _answer_taken(store, request, taken, limit, share)
+            names_queue = THEN in parameters
+            return await _answer_taken(store, request, taken, limit, share, names_queue=names_queue)
     if not parameters:
         return await _answer(store, request, await store.receive(target.queue, None))
     if read_flag(parameters, "peek"):
@@ -133,9 +134,7 @@ async def _answer(
     if received is None:
         return Answer(204)
     try:
-        head = head_of(received)
-        if names_queue:
-            head += f"X-Queue: {received.queue}\r\n"
+        head = head_of(received, names_queue=names_queue)
         return await send_if_half_closed(request, answer_body(store, request, received, head))
     except (OSError, asyncio.CancelledError):
         await store.put_back(received)
@@ -153,10 +152,7 @@ async def _answer_many(
     if not found:
         return Answer(204)
     try:
-        members = [*map(members_of, found)]
-        if names_queue:
-            queue = f'"queue": "{found[0].queue}", '  # They are all of one queue.
-            members = [queue + each for each in members]
+        members = _members_of_all(found, names_queue=names_queue)
         answering = answer_lines(store, request, found, members, share)
         return await send_if_half_closed(request, answering)
     except BaseException:
@@ -166,7 +162,11 @@ async def _answer_many(
 
 
 def answer_at_once(
-    received: Sequence[Received], limit: int | None, transport: asyncio.Transport
+    received: Sequence[Received],
+    limit: int | None,
+    transport: asyncio.Transport,
+    *,
+    names_queue: bool,
 ) -> Answer | None:
     """Answer with messages for which the client need not be there until it has taken most of them;
     return None for others. Raises ValueError for a header that cannot be sent."""
@@ -174,14 +174,15 @@ def answer_at_once(
     if len(bodies) < len(received) or (limit is not None and not are_few_in_memory(received)):
         return None
     if limit is None:
-        answer = answer_small_body(bodies[0], head_of(received[0]))
+        answer = answer_small_body(bodies[0], head_of(received[0], names_queue=names_queue))
     else:
-        answer = answer_few_lines([*map(members_of, received)], bodies)
+        members = _members_of_all(received, names_queue=names_queue)
+        answer = answer_few_lines(members, bodies)
     length = answer.length
     return answer if length <= SMALL_BODY_BYTES or takes_at_once(transport, length) else None
 
 
-def head_of(received: Received) -> str:
+def head_of(received: Received, *, names_queue: bool = False) -> str:
     """Return what a receiver is told of its message besides the body, as lines of a head. A content
     type is printable, and an id has letters and digits."""
     lines = (
@@ -197,11 +198,22 @@ def head_of(received: Received) -> str:
         lines += lines_of(property_headers(received.properties))
     if received.burial is not None:
         lines += lines_of(burial_headers(received.burial))
+    if names_queue:
+        lines += f"X-Queue: {received.queue}\r\n"
     return lines
 
 
 _visible_at = lru_cache(maxsize=64)(rfc3339)
 """The messages of an answer are mostly visible again at the same time."""
+
+
+def _members_of_all(received: Sequence[Received], *, names_queue: bool) -> list[str]:
+    """Return the members of the lines for several messages of one queue."""
+    members = [*map(members_of, received)]
+    if not names_queue:
+        return members
+    queue = f'"queue": "{received[0].queue}", '
+    return [queue + each for each in members]
 
 
 def members_of(received: Received) -> str:
