@@ -87,21 +87,29 @@ def _has_any(folder: Path) -> bool:
 
 
 def write_format(root: Path, files: Files, text: str) -> None:
-    """Write the format file if there is none, whole or not at all. Two servers may both try."""
+    """Write the format file if there is none. Two servers may both try. Raises OSError."""
+    write_once(root, files, FORMAT_FILE, f"{text}\n".encode())
+
+
+def write_once(root: Path, files: Files, name: str, text: bytes) -> bool:
+    """Write a file beside the folders of a root, whole or not at all, unless there is one of that
+    name: then this returns False. Either is durable on return. Raises OSError."""
     root_fd = files.open_folder(None, str(root))
     try:
         fd = files.open_unnamed(root_fd, 0o644)
+        is_new = True
         try:
-            files.write(fd, f"{text}\n".encode())
+            files.write(fd, text)
             files.sync(fd)
-            files.link(fd, root_fd, FORMAT_FILE)
+            files.link(fd, root_fd, name)
         except FileExistsError:
-            pass
+            is_new = False
         finally:
             files.close(fd)
         files.sync(root_fd)
     finally:
         files.close(root_fd)
+    return is_new
 
 
 def fill_format(root: Path, files: Files) -> None:

@@ -22,6 +22,7 @@ from mq.names import QueueName
 from mq.spool.moves import OpenFolder
 from mq.spool.network_files import files_for
 from mq.spool.root import open_root, visit_root
+from mq.spool.root_format import write_once
 from mq.spool.spool import Spool
 
 _SERVERS = "servers"
@@ -50,22 +51,9 @@ def prepare_staging(root: Path, urls: tuple[str, ...]) -> None:
 def _belong_to(spool: Spool, urls: tuple[str, ...]) -> None:
     """Tie the staging to its servers: messages for one server must not go to another one whose
     queues have the same names."""
-    root, files = spool.root, spool.files
-    root_fd = files.open_folder(None, str(root))
-    try:
-        wanted = "".join(f"{url}\n" for url in sorted(urls)).encode()
-        fd = files.open_unnamed(root_fd, 0o644)
-        try:
-            files.write(fd, wanted)
-            files.sync(fd)
-            files.link(fd, root_fd, _SERVERS)
-            files.sync(root_fd)
-        except FileExistsError:
-            _require_same(root / _SERVERS, wanted, urls)
-        finally:
-            files.close(fd)
-    finally:
-        files.close(root_fd)
+    wanted = "".join(f"{url}\n" for url in sorted(urls)).encode()
+    if not write_once(spool.root, spool.files, _SERVERS, wanted):
+        _require_same(spool.root / _SERVERS, wanted, urls)
 
 
 def _require_same(path: Path, wanted: bytes, urls: tuple[str, ...]) -> None:

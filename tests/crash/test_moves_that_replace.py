@@ -73,7 +73,7 @@ NOT_RUN_HERE = {
     name_of(claims): "Spark's claims: tests/spark",
     name_of(letting_go): "Spark's claims: tests/spark",
     name_of(marker_files): "Spark's queries: tests/spark",
-    name_of(root_format.write_format): "what another server wrote meanwhile is the same",
+    name_of(root_format.write_once): "what another server wrote meanwhile is the same",
     name_of(sweep.Sweeper._set_aside_if_damaged): "hands on to `move_aside`, as `remove` does",
     name_of(batch): A_FOLDER,
     name_of(filling): A_FOLDER,

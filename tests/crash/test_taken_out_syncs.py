@@ -69,7 +69,7 @@ REDUNDANT: dict[str, tuple[str, tuple[str, ...]]] = {
     at(remove.remove, "new"): (SOURCE, (at(remove.remove, "remove"),)),
     at(remove_many._sync_moved, "new"): (SOURCE, (at(remove_many._sync_moved, "remove"),)),
     at(remove_leased, "new"): (SOURCE, (at(remove_leased, "remove"),)),
-    at(root_format.write_format, "the root"): (
+    at(root_format.write_once, "the root"): (
         "a format file that is gone is written again; synced so that a server that is refused for "
         "it is refused for good",
         (),
