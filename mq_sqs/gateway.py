@@ -40,11 +40,11 @@ from mq_sqs.faults import (
     METHOD_NOT_ALLOWED,
     REQUEST_TOO_LONG,
     SERIALIZATION,
+    UNSUPPORTED_OPERATION,
     SQSError,
     translate,
 )
-from mq_sqs.operations import HANDLERS
-from mq_sqs.operations.refusing import REFUSED, refuse
+from mq_sqs.operations import HANDLERS, REFUSED
 from mq_sqs.protocol import Dialect, SqsRequest
 from mq_sqs.protocol.json import JsonDialect
 from mq_sqs.protocol.query import QueryDialect
@@ -199,7 +199,7 @@ class Gateway:
     ) -> Response:
         values = request.dialect.read(operation, asked)
         if operation in REFUSED:
-            refuse(operation)
+            raise SQSError(UNSUPPORTED_OPERATION, REFUSED[operation])
         handler = HANDLERS[operation]
         queue = handler.queue_of(values)
         if token is not None:

@@ -1,8 +1,8 @@
 """What each operation does, the scope that it needs, and the parameter that names its queue.
 
 `sending`, `receiving`, `receipts`, `queues` and `move_tasks` have the operations; `batches` is what
-those with several entries have in common, `outgoing` a message to be sent, `shown` what a client
-sees of one, and `refusing` says which operations there are not.
+those with several entries have in common, `outgoing` a message to be sent, and `shown` what a
+client sees of one.
 
 How a request is read and an answer written belongs in `mq_sqs.protocol`.
 """
@@ -91,3 +91,14 @@ HANDLERS: Mapping[str, Handler] = {
     "TagQueue": _administers(queues.tag_queue),
     "UntagQueue": _administers(queues.untag_queue),
 }
+
+_PERMISSIONS = (
+    "mq-sqs has no permissions of its own: give each client a token with --token-file, and change "
+    "that file."
+)
+
+REFUSED: Mapping[str, str] = {
+    "AddPermission": _PERMISSIONS,
+    "RemovePermission": _PERMISSIONS,
+}
+"""The operations that the gateway does not have, and what it says of each."""

@@ -11,8 +11,7 @@ from botocore.session import get_session
 from mq_sqs import faults
 from mq_sqs.faults import SqsFault
 from mq_sqs.model import OPERATIONS, ListOf, MapOf, Structure
-from mq_sqs.operations import HANDLERS
-from mq_sqs.operations.refusing import REFUSED
+from mq_sqs.operations import HANDLERS, REFUSED
 from mq_sqs.queues import queue_attributes
 from tests.support.sources import read_table
 

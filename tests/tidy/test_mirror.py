@@ -97,7 +97,6 @@ ELSEWHERE = {
     "sqs/fifo/test_sending.py": "mq_sqs/fifo/parameters",
     "sqs/operations/test_receiving.py": "mq_sqs/operations/shown",
     "sqs/operations/test_sending.py": "mq_sqs/operations/outgoing",
-    "sqs/test_faults.py": "mq_sqs/operations/refusing",
     "sqs/signing/test_signatures.py": "mq_sqs/signing/signature_fields",
     "store/index/test_ready_queues.py": "mq/store/indexing",
     "store/test_maintenance.py": "mq/store/opening",
