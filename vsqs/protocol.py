@@ -226,7 +226,8 @@ def _consume(folder: QueueFolder, ready: Name, visibility_seconds: float) -> Tak
     if fd is None:
         return None
     try:
-        consumed = _rename_to_consumed(folder, ready, visibility_seconds)
+        units = min(visibility_seconds * folder.units_per_second, LAST_TIME)
+        consumed = hide_until(folder, ready, min(folder.now() + round(units), LAST_TIME))
         if inode_of(folder, consumed) == os.fstat(fd).st_ino:
             return TakenMessage(consumed, fd)
         # It was deleted since, and perhaps another message of that time was published.
@@ -244,17 +245,16 @@ def _consume(folder: QueueFolder, ready: Name, visibility_seconds: float) -> Tak
         raise
 
 
-def _rename_to_consumed(folder: QueueFolder, ready: Name, visibility_seconds: float) -> Name:
-    units = min(visibility_seconds * folder.units_per_second, LAST_TIME)
-    expiry = min(folder.now() + round(units), LAST_TIME)
+def hide_until(folder: QueueFolder, name: Name, expiry: int) -> Name:
+    """Rename a message to this expiry, or to the next that is free. Raises FileNotFoundError."""
     while True:
-        consumed = Name(ready.time, str(expiry))
+        hidden = Name(name.time, str(expiry))
         try:
-            move(folder, ready, consumed)
+            move(folder, name, hidden)
         except FileExistsError:
             expiry += 1
             continue
-        return consumed
+        return hidden
 
 
 # Delete

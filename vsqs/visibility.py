@@ -7,7 +7,7 @@ import os
 
 from vsqs.folder import QueueFolder
 from vsqs.names import Name
-from vsqs.protocol import inode_of, move
+from vsqs.protocol import hide_until, inode_of
 
 
 def seconds_to_expiry(folder: QueueFolder) -> float | None:
@@ -26,15 +26,10 @@ def hide_anew(folder: QueueFolder, consumed: Name, fd: int, units: int) -> Name 
     """Give a message, open as `fd`, an expiry this far from now, in the queue's unit. Returns its
     new name, or None if it was requeued or deleted meanwhile: another process may have it."""
     inode = os.fstat(fd).st_ino
-    expiry = folder.now() + units
-    while inode_of(folder, consumed) == inode:
-        hidden = Name(consumed.time, str(expiry))
-        try:
-            move(folder, consumed, hidden)
-        except FileNotFoundError:
-            return None
-        except FileExistsError:
-            expiry += 1
-            continue
-        return hidden if inode_of(folder, hidden) == inode else None
-    return None
+    if inode_of(folder, consumed) != inode:
+        return None
+    try:
+        hidden = hide_until(folder, consumed, folder.now() + units)
+    except FileNotFoundError:
+        return None
+    return hidden if inode_of(folder, hidden) == inode else None
