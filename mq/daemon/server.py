@@ -7,7 +7,6 @@ import ctypes
 import gc
 import os
 import resource
-import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import (
@@ -29,9 +28,9 @@ from mq.config import ServerConfig
 from mq.daemon.credentials import Credentials
 from mq.daemon.listeners import bind
 from mq.daemon.notify import Notifier, beat_forever
+from mq.daemon.signals import handle_signals, ignore_signals, leave_when_asked
 from mq.daemon.sockets import Listener
 from mq.daemon.standalone import Children, Supervision, run_children
-from mq.daemon.starting import leave_when_asked
 from mq.disk import calls
 from mq.errors import ExitCode, StartRefused
 from mq.metrics.tally import ServerCounts, shared_counts
@@ -148,7 +147,7 @@ async def _serve(
 ) -> None:
     _log_configuration(config, supervision)
     stop, reload_now = asyncio.Event(), asyncio.Event()
-    _handle_signals(stop, reload_now)
+    handle_signals(stop, reload_now)
     notifier = Notifier()
     credentials = Credentials(config)
     shared = shared_counts(ServerCounts)
@@ -194,7 +193,7 @@ async def _serve(
         store.stop_waiting()
         admin.stop()
         notifier.stopping()
-    await _ignore_signals()
+    await ignore_signals()
     log.info("stopped")
 
 
@@ -210,26 +209,6 @@ def _adopt(children: Children, admin: Admin, credentials: Credentials) -> None:
     admin.children = children.counts
     if children.gateway is not None:
         credentials.reload_too("gateway for SQS", children.gateway.reload)
-
-
-def _handle_signals(stop: asyncio.Event, reload_now: asyncio.Event) -> None:
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, stop.set)
-    # A shell starts background jobs with SIGINT ignored: Ctrl-C is not meant for them.
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        loop.add_signal_handler(signal.SIGINT, stop.set)
-    loop.add_signal_handler(signal.SIGHUP, reload_now.set)
-
-
-async def _ignore_signals() -> None:
-    """Let one more signal do no harm. The event loop would give all of them their defaults back
-    when it is closed, and any other thread can take a signal that this one blocks."""
-    loop, signals = asyncio.get_running_loop(), {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
-    await loop.shutdown_default_executor()
-    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-    for each in signals:
-        loop.remove_signal_handler(each)
-        signal.signal(each, signal.SIG_IGN)
 
 
 def _log_configuration(config: ServerConfig, supervision: Supervision | None) -> None:
