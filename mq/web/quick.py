@@ -1,7 +1,7 @@
-"""The quick way: the three requests that clients send most, answered without a task for each.
+"""The quick way: the requests that clients send most, answered without a task for each.
 
 It begins behind aiohttp's parser, so one parser reads every byte. A parsed publish, receive or
-remove, of one message or several, whose body is here becomes neither a `web.Request` nor a
+remove, of one message or several, whose body is here, becomes neither a `web.Request` nor a
 coroutine: it goes to the committer at once and is answered from its callback. Anything unusual
 about it, and anything but a success, goes the usual way (`mq.web.api`), which finds the error
 again, or is handed it, and words it.
@@ -34,7 +34,7 @@ from mq.web.connections.whole_requests import is_plain, whole_body
 from mq.web.durations import Durations
 from mq.web.endpoints.batches import check_headers
 from mq.web.endpoints.publishing import ALSO, BATCH, DELAY, REMOVES
-from mq.web.endpoints.receiving import QUEUES, THEN, read_receiving
+from mq.web.endpoints.receiving import QUEUES, THEN, read_by_id, read_receiving
 from mq.web.endpoints.removing import read_ids
 from mq.web.origin_policy import OriginPolicy
 from mq.web.parameters import (
@@ -57,7 +57,7 @@ _PATH = re.compile(r"/([^/?%]+)/messages(?:/([^/?%]+)|\?([^?%+]+))?")
 _IF_MATCH = istr("If-Match")
 _LISTS = frozenset({ALSO})
 _PUBLISHING = frozenset({ALSO, BATCH, DELAY, REMOVES})
-_RECEIVING = frozenset({"wait", "visibility", "max", THEN})
+_RECEIVING = frozenset({"wait", "visibility", "max", "id", THEN})
 
 
 def make_http(
@@ -147,12 +147,7 @@ class QuickWay:
         if payload is not EMPTY_PAYLOAD:
             return None
         if method == "GET" and message_id is None:
-            parameters = read_parameters(query, _RECEIVING, QUEUES)
-            limit, wait, visibility = read_receiving(parameters)
-            head = QuickHead(method, queue, headers, limit=limit, wait_seconds=wait)
-            then = read_queues(parameters, THEN, queue)
-            head = head._replace(visibility_ns=in_ns(visibility), then=then)
-            return None if _IF_MATCH in headers else head
+            return self._read_receive(queue, message, query)
         if method == "DELETE" and message_id is not None:
             several = read_ids(message_id) if "," in message_id else ()
             one = None if several else parse_message_id(message_id)
@@ -182,6 +177,21 @@ class QuickWay:
         trailer = pack_trailer(properties) if properties else b""
         head = head._replace(content_type=content_type, trailer=trailer, message_id=own_id)
         return head._replace(delay_ns=delay_ns, removes=removes)
+
+    def _read_receive(
+        self, queue: QueueName, message: RawRequestMessage, query: str
+    ) -> QuickHead | None:
+        """Do what `_read_head` does, for a receive."""
+        head = QuickHead(message.method, queue, message.headers)
+        parameters = read_parameters(query, _RECEIVING, QUEUES)
+        if "id" in parameters:
+            message_id, visibility, guard = read_by_id(BareHead(message.headers), parameters)
+            head = head._replace(message_id=message_id, visibility_ns=in_ns(visibility))
+            return head._replace(guard=guard)
+        limit, wait, visibility = read_receiving(parameters)
+        then = read_queues(parameters, THEN, queue)
+        head = head._replace(limit=limit, wait_seconds=wait, visibility_ns=in_ns(visibility))
+        return None if _IF_MATCH in message.headers else head._replace(then=then)
 
     def _request(
         self, connection: QuickConnection, head: QuickHead, source: Parsed | bytes

@@ -9,7 +9,8 @@ from functools import partial
 from time import perf_counter
 
 from mq.errors import MQError
-from mq.names import QueueName
+from mq.names import MessageId, QueueName
+from mq.store.by_id import release, take
 from mq.store.publishing.publish import Draft, Entry, Published
 from mq.store.receiving.received_message import Received
 from mq.store.store import Store
@@ -66,9 +67,11 @@ class TakenRequest:
         else:
             self._hand_over(error)
 
-    def _removed(self, result: object, error: BaseException | None) -> None:
+    def _done(
+        self, answer: Answer, route: str, result: object, error: BaseException | None
+    ) -> None:
         if result is None and error is None:
-            self._answer(Answer(202), MESSAGE_PATH)
+            self._answer(answer, route)
         else:
             self._hand_over(error)
 
@@ -94,12 +97,15 @@ class TakenRequest:
             if head.delay_ns is not None:
                 draft.delay_ns = head.delay_ns
             store.submit_publish(head.queue, draft, self._published, head.also, head.removes)
+        elif head.method == "GET" and head.message_id is not None:
+            self._receive_by_id(head.message_id)
         elif head.method == "GET":
             self._receive()
         elif head.message_id is None:
             store.submit_remove_many(head.queue, head.several, head.leases, self._removed_many)
         else:
-            store.submit_remove(head.queue, head.message_id, head.leases, self._removed)
+            done = partial(self._done, Answer(202), MESSAGE_PATH)
+            store.submit_remove(head.queue, head.message_id, head.leases, done)
 
     def _publish_batch(self, body: bytes) -> None:
         """Publish a batch, unless something is wrong with it, or it names queues of its own, which
@@ -114,6 +120,19 @@ class TakenRequest:
         else:
             done = partial(self._published_batch, entries)
             store.submit_batch(head.queue, entries, done, head.also)
+
+    def _receive_by_id(self, message_id: MessageId) -> None:
+        """Take that message, prolong its lease or release it."""
+        head, asked = self.head, (self.head.queue, message_id)
+        hidden_ns, guard = head.visibility_ns, head.guard
+        if hidden_ns == 0:
+            done = partial(self._done, Answer(204), MESSAGES_PATH)
+            self._store.submit(lambda work: release(work, *asked, guard), done)
+        else:
+            self._store.submit(lambda work: take(work, *asked, hidden_ns, guard), self._taken)
+
+    def _taken(self, result: Received | None, error: BaseException | None) -> None:
+        self._received(None if result is None else [result], error)
 
     def _receive(self) -> None:
         """Receive with others of the round if a message is there, or else in line."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from mq.names import QueueName
 from tests.support.batches import body_in, lines_of
 from tests.support.sites import BOTH, close, parse_answer, site_on
 from tests.support.waiting import parked
-from tests.support.wire import WireAnswer, request_bytes
+from tests.support.wire import WireAnswer, hidden_seconds, request_bytes
 
 
 @pytest.mark.parametrize("kind", BOTH)
@@ -39,14 +38,6 @@ async def test_a_receive_that_may_wait_goes_the_quick_way_if_a_message_is_there(
         assert site.way.taken[4:] == ["GET"] * 3
         assert site.way.known >= 1
         await close(writer)
-
-
-def hidden_seconds(answer: WireAnswer) -> float:
-    """Return for how long a message that was just published is hidden."""
-    visible, published = (
-        datetime.fromisoformat(answer.headers[each]) for each in ("x-visible-at", "x-published-at")
-    )
-    return round((visible - published).total_seconds(), -1)
 
 
 async def test_receives_of_one_round_hide_their_messages_as_long_as_each_says(root: Path) -> None:

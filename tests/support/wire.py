@@ -8,6 +8,7 @@ import selectors
 import socket
 import struct
 import uuid
+from datetime import datetime
 from http.client import parse_headers
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -255,3 +256,11 @@ def make_queue(wire: Wire) -> str:
     name = f"q-{uuid.uuid4().hex[:8]}"
     assert wire.request("PUT", f"/{name}").status == 201
     return name
+
+
+def hidden_seconds(answer: WireAnswer) -> float:
+    """Return for how long a message that was just published is hidden."""
+    visible, published = (
+        datetime.fromisoformat(answer.headers[each]) for each in ("x-visible-at", "x-published-at")
+    )
+    return round((visible - published).total_seconds(), -1)

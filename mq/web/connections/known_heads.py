@@ -16,6 +16,7 @@ from aiohttp.http_parser import RawRequestMessage
 from multidict import CIMultiDictProxy
 
 from mq.names import MessageId, QueueName
+from mq.store.by_id import Guard
 from mq.store.removing.remove_under_lease import Removed
 
 MAX_KNOWN_HEADS = 4096
@@ -64,7 +65,8 @@ class QuickHead(NamedTuple):
     message whose packed properties are `trailer`, to the queue and to those in `also`, hidden for
     `delay_ns` at first, with the removal of `removes`; a receive of one message, or of lines for up
     to `limit`, which are hidden for `visibility_ns` and waited for, from the queue or else from
-    those in `then`, which are named if there are any; a removal of one message, or of `several`.
+    those in `then`, which are named if there are any; one of `message_id`, or its release for 0 ns,
+    on the condition `guard`; a removal of one message, or of `several`.
     `is_ours` says that `OriginPolicy` admits such a head on any connection."""
 
     method: str
@@ -85,6 +87,7 @@ class QuickHead(NamedTuple):
     delay_ns: int | None = None
     removes: Removed = None
     then: tuple[QueueName, ...] | None = None
+    guard: Guard | None = None
 
     @property
     def more_queues(self) -> Iterator[QueueName]:

@@ -17,9 +17,10 @@ from mq.config import (
 )
 from mq.errors import InvalidRequest
 from mq.lines.ndjson import write_members
-from mq.names import parse_message_id
+from mq.names import MessageId, parse_message_id
 from mq.store.answer_memory import Share
 from mq.store.bodies import are_few_in_memory, total_length
+from mq.store.by_id import Guard
 from mq.store.receiving.long_receive import LongPoll
 from mq.store.receiving.received_message import Received
 from mq.store.store import Store
@@ -32,6 +33,7 @@ from mq.web.connections.unread import takes_at_once
 from mq.web.downloads import answer_body, answer_few_lines, answer_lines, answer_small_body
 from mq.web.endpoints.peeking import peek
 from mq.web.parameters import (
+    Head,
     Target,
     read_count,
     read_flag,
@@ -95,12 +97,21 @@ def read_receiving(parameters: dict[str, str]) -> tuple[int | None, float, float
     )
 
 
-async def _receive_by_id(store: Store, request: web.BaseRequest, target: Target) -> Response:
-    parameters = target.parameters
+def read_by_id(
+    request: Head, parameters: dict[str, str]
+) -> tuple[MessageId, float | None, Guard | None]:
+    """Return which message a receive asks for; for how many seconds it is hidden, None if the queue
+    says, 0 to release it; and on which condition. Raises InvalidName, InvalidRequest."""
     refuse_together(parameters, "id", "wait", "max", THEN)
-    message_id = parse_message_id(parameters["id"])
-    visibility = read_seconds(parameters, "visibility", MAX_VISIBILITY_SECONDS)
-    guard = read_guard(request)
+    return (
+        parse_message_id(parameters["id"]),
+        read_seconds(parameters, "visibility", MAX_VISIBILITY_SECONDS),
+        read_guard(request),
+    )
+
+
+async def _receive_by_id(store: Store, request: web.BaseRequest, target: Target) -> Response:
+    message_id, visibility, guard = read_by_id(request, target.parameters)
     if visibility == 0:
         await store.release_by_id(target.queue, message_id, guard)
         return Answer(204)
