@@ -152,6 +152,7 @@ def test_a_profile_names_what_the_time_goes_to(tmp_path: Path) -> None:
         ["many_queues.py", "--queues=1,5", "--rounds=1", "--messages=12", "--connections=3"],
         ["body_sizes.py", "--sizes=10,200000,600000", "--rounds=1", "--messages=12",
          "--connections=3"],
+        ["kinds.py", "--rounds=1", "--messages=12", "--connections=3"],
         ["sqs.py", "--rounds=1", "--messages=40", "--connections=3"],
         ["fifo_depth.py", "--depth=20", "--groups=5", "--rounds=1", "--messages=40",
          "--connections=3"],
