@@ -55,7 +55,7 @@ def grouped(asked: Iterable[tuple[K, T]]) -> dict[K, list[T]]:
 
 ForAll = Callable[[Workspace, QueueName, Sequence[T]], Operation[Sequence[Any]]]
 """Makes an operation for what several requests ask of a queue. It returns for each a result, or
-what is wrong."""
+what is wrong, or an operation that goes on with it and tells its caller."""
 
 
 class JointOperation(Generic[K, T]):
@@ -106,8 +106,9 @@ def tell_outcomes(
 
 
 def tell_outcome(done: Done, outcome: object) -> None:
-    """Tell one request its result, or what is wrong."""
+    """Tell one request its result, or what is wrong; unless an operation goes on with it and does
+    that."""
     if isinstance(outcome, BaseException):
         tell(done, None, outcome)
-    else:
+    elif not isinstance(outcome, Submitted):
         tell(done, outcome, None)

@@ -171,7 +171,7 @@ class QuickWay:
             is_for_this_way = length <= SMALL_TEXT_BYTES and delay_ns is None and removes is None
             return head._replace(is_batch=True) if is_for_this_way else None
         own_id = read_own_id(asked)
-        if (also and own_id) or length > min(SMALL_BODY_BYTES, self._store.max_body_bytes):
+        if length > min(SMALL_BODY_BYTES, self._store.max_body_bytes):
             return None
         content_type, properties = read_content_type(asked), read_properties(asked)
         trailer = pack_trailer(properties) if properties else b""

@@ -13,8 +13,6 @@ from functools import reduce
 
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import InWorker, Operation
-from mq.config import MIB
-from mq.disk.calls import CHAINS_AT_ONCE
 from mq.errors import QueueNotFound, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import QueueName
@@ -34,8 +32,9 @@ from mq.store.publishing.twins import is_older_than, publish_after_birth
 from mq.store.removing.remove_under_lease import Removed
 from mq.store.shared_state import Workspace
 
-_SHORT_BYTES = MIB
-"""The messages of a short batch have at most this many bytes together."""
+
+class NotAllNewError(Exception):
+    """Some ids of a batch are known, or just being published, and nothing was done."""
 
 
 def publish_batch(
@@ -44,6 +43,8 @@ def publish_batch(
     entries: Sequence[Entry],
     also: Sequence[QueueName] = (),
     removes: Removed = None,
+    *,
+    if_new: bool = False,
 ) -> Operation[list[Published]]:
     """Publish all of a batch or nothing, in that order: each message to its queue, and under the
     same id to those in `also` and in the settings of all of these; and remove the message
@@ -52,7 +53,8 @@ def publish_batch(
 
     Waits OWN_ID_WAIT_SECONDS for another publisher of one of the ids. Raises QueueNotFound,
     StoreUnavailable, PropertiesUnsupported, and IdTaken, which names the line; InvalidRequest for
-    too many queues; MessageNotFound and LeaseMismatch for `removes`.
+    too many queues; MessageNotFound and LeaseMismatch for `removes`. With `if_new` nobody waits,
+    and it raises NotAllNewError.
     """
     named = {each.queue for each in entries}
     if None not in named:  # No message asks for it, and a client that sends `Expect` may have.
@@ -62,8 +64,8 @@ def publish_batch(
         try:
             if len(ways) == 1:
                 [same] = ways.values()
-                return (yield from _publish_alike(work, same, entries, removes))
-            return (yield from _publish_apart(work, ways, entries, removes))
+                return (yield from _publish_alike(work, same, entries, removes, if_new=if_new))
+            return (yield from _publish_apart(work, ways, entries, removes, if_new=if_new))
         except QueueNotFound:  # Nothing is published, and a queue of the settings may be gone.
             known, ways = ways, find_ways(work, named, (queue, *also))
             if ways == known:
@@ -73,7 +75,7 @@ def publish_batch(
 
 
 def _publish_alike(
-    work: Workspace, queues: Queues, entries: Sequence[Entry], removes: Removed
+    work: Workspace, queues: Queues, entries: Sequence[Entry], removes: Removed, *, if_new: bool
 ) -> Operation[list[Published]]:
     """Publish each message to the same queues, as in most batches."""
     ids = [each.draft.message_id for each in entries]
@@ -83,14 +85,14 @@ def _publish_alike(
         queue: [(each, at.of_copy(number)) for each, at in zip(entries, positions, strict=True)]
         for number, queue in enumerate(queues)
     }
-    first, *copies = yield from publish_placed(work, placed, removes)
+    first, *copies = yield from publish_placed(work, placed, removes, if_new=if_new)
     for some in copies:
         first = [*map(_as_one, first, some)]
     return first
 
 
 def _publish_apart(
-    work: Workspace, ways: Ways, entries: Sequence[Entry], removes: Removed
+    work: Workspace, ways: Ways, entries: Sequence[Entry], removes: Removed, *, if_new: bool
 ) -> Operation[list[Published]]:
     """Publish each message to its own queues."""
     copies: dict[QueueName, list[tuple[int, int]]] = {}
@@ -106,7 +108,7 @@ def _publish_apart(
         queue: [(entries[at], positions[at].of_copy(number)) for at, number in some]
         for queue, some in copies.items()
     }
-    published = yield from publish_placed(work, placed, removes)
+    published = yield from publish_placed(work, placed, removes, if_new=if_new)
     found = {
         pair: outcome
         for some, outcomes in zip(copies.values(), published, strict=True)
@@ -134,11 +136,15 @@ def check_queues(work: Workspace, ids: Mapping[QueueName, Ids]) -> Operation[Non
 
 
 def publish_placed(
-    work: Workspace, placed: Mapping[QueueName, Placed], removes: Removed = None
+    work: Workspace,
+    placed: Mapping[QueueName, Placed],
+    removes: Removed = None,
+    *,
+    if_new: bool = False,
 ) -> Operation[list[list[Published]]]:
     """Publish messages for several queues, all or none, and return what became of those of each
     queue, in its order. Raises what `publish_batch` raises."""
-    batch = yield from _fill(work, placed, removes)
+    batch = yield from _fill(work, placed, removes, if_new=if_new)
     try:
         if batch.added:
             yield from seal_batch(work, batch)
@@ -154,7 +160,7 @@ def publish_placed(
 
 
 def _fill(
-    work: Workspace, placed: Mapping[QueueName, Placed], removes: Removed
+    work: Workspace, placed: Mapping[QueueName, Placed], removes: Removed, *, if_new: bool
 ) -> Operation[Batch]:
     """Return a batch that is whole and durable, but not sealed yet."""
     patience = with_own_id(None)
@@ -163,7 +169,9 @@ def _fill(
         check_removed(work, batch)
         is_filled = False
         try:
-            if not (is_short(work, batch) and batch.are_ids_new()):
+            if not (batch.fits_one_call and batch.are_ids_new()):
+                if if_new:
+                    raise NotAllNewError
                 is_filled = yield InWorker(batch.fill)
             elif batch.write():
                 messages = sum([len(each.placed) for each in batch.parts])
@@ -175,17 +183,6 @@ def _fill(
         if is_filled:
             return batch
         yield patience.pause()
-
-
-def is_short(work: Workspace, batch: Batch) -> bool:
-    """Return whether one native call writes the batch in a few milliseconds, for which others can
-    wait. Bodies in files need more calls than that, and so do own ids on a network file system."""
-    return (
-        sum([len(each.placed) for each in batch.parts]) <= CHAINS_AT_ONCE
-        and sum([each.length for each in batch.parts]) <= _SHORT_BYTES
-        and not any(each.has_files for each in batch.parts)
-        and not (work.files.is_of_network and any(each.own_ids for each in batch.parts))
-    )
 
 
 def _deliver(work: Workspace, batch: Batch) -> Operation[None]:

@@ -5,17 +5,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mq.commit.operation import Operation, Together
+from mq.commit.operation import Apart, Done, Operation, Submitted
 from mq.config import SMALL_BODY_BYTES
 from mq.disk.calls import CHAINS_AT_ONCE
 from mq.errors import IdTaken, StoreUnavailable
 from mq.names import QueueName
-from mq.store.publishing.batch import publish_batch
+from mq.store.publishing.batch import NotAllNewError, publish_batch
 from mq.store.publishing.own_id import publish_own
 from mq.store.publishing.publish import Draft, Entry, Published, publish
 from mq.store.publishing.readers import Queues
 from mq.store.removing.remove_under_lease import Removed
 from mq.store.shared_state import Workspace
+
+ToCopy = tuple[Draft, Done]
+"""A message with its body in memory, and its caller."""
 
 
 def most_in_one_set(queues: Queues) -> int:
@@ -24,22 +27,27 @@ def most_in_one_set(queues: Queues) -> int:
 
 
 def publish_copies(
-    work: Workspace, queues: Queues, drafts: Sequence[Draft]
-) -> Operation[Sequence[Published | BaseException]]:
-    """Publish each message to all of these queues or to none. Returns for each what `publish_one`
-    returns or raises. Raises what concerns all of them."""
-    if _may_share(work, drafts):
-        entries = [Entry(None, draft) for draft in drafts]
+    work: Workspace, queues: Queues, asked: Sequence[ToCopy]
+) -> Operation[Sequence[Published | Submitted]]:
+    """Publish each message to all of these queues or to none. Returns what became of each; or, if
+    something about one of them may keep the others, operations that each publish one and tell its
+    caller. Raises what concerns all of them."""
+    if _may_share(work, asked):
+        entries = [Entry(None, draft) for draft, _ in asked]
+        are_own = len(asked) > 1 and any(draft.message_id is not None for draft, _ in asked)
         try:
-            return (yield from publish_batch(work, queues[0], entries, queues[1:]))
+            return (yield from publish_batch(work, queues[0], entries, queues[1:], if_new=are_own))
+        except NotAllNewError:
+            pass
         except StoreUnavailable as error:
             # A queue without room for all of them may have some for the first.
-            if len(drafts) == 1 or error.full is None:
+            if len(asked) == 1 or error.full is None:
                 raise
-    outcomes: list[Published | BaseException] = yield Together(
-        [publish_one(work, queues[0], draft, queues[1:]) for draft in drafts]
-    )
-    return outcomes
+    alone = [
+        Submitted(publish_one(work, queues[0], draft, queues[1:]), done) for draft, done in asked
+    ]
+    yield Apart(alone)
+    return alone
 
 
 def publish_one(
@@ -78,9 +86,7 @@ def publish_entries(
         raise (error if line is None else IdTaken(f"line {line}: {error}")) from None
 
 
-def _may_share(work: Workspace, drafts: Sequence[Draft]) -> bool:
-    """Return whether neither the properties nor the own id of one message can fail the others."""
-    if len(drafts) == 1:
-        return True
-    is_kept = work.spool.has_long_seals or not any(draft.trailer for draft in drafts)
-    return is_kept and all(draft.message_id is None for draft in drafts)
+def _may_share(work: Workspace, asked: Sequence[ToCopy]) -> bool:
+    """Return whether the properties of one message cannot fail the others."""
+    has_properties = len(asked) > 1 and any(draft.trailer for draft, _ in asked)
+    return not has_properties or work.spool.has_long_seals

@@ -7,6 +7,7 @@ from contextlib import ExitStack, suppress
 
 import structlog
 
+from mq.config import MIB
 from mq.disk.calls import CHAINS_AT_ONCE, check, run
 from mq.errors import IdTaken, MQError, StoreUnavailable
 from mq.lifecycle import Folder
@@ -29,6 +30,9 @@ log = structlog.get_logger(__name__)
 
 _NEW = Folder.NEW
 
+_SHORT_BYTES = MIB
+"""The messages of a batch that one call writes have at most this many bytes together."""
+
 
 class Batch:
     """The set of one batch, with its lock and those of the ids that its producer brought. It must
@@ -50,6 +54,17 @@ class Batch:
     def added(self) -> int:
         """How many of its messages were not published before."""
         return sum([each.added for each in self.parts])
+
+    @property
+    def fits_one_call(self) -> bool:
+        """Whether one native call writes it in a few milliseconds, for which others can wait.
+        Bodies in files need more calls than that, and so do own ids on a network file system."""
+        return (
+            sum([len(each.placed) for each in self.parts]) <= CHAINS_AT_ONCE
+            and sum([each.length for each in self.parts]) <= _SHORT_BYTES
+            and not any(each.has_files for each in self.parts)
+            and not (self._spool.files.is_of_network and any(each.own_ids for each in self.parts))
+        )
 
     def fill(self) -> bool:
         """Do what `write` does. On return the data of all is durable."""

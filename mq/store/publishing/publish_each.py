@@ -122,7 +122,7 @@ def _begin_copying(
         if not copies:
             continue
         numbers, most = by_queue.pop(queue), most_in_one_set((queue, *copies))
-        some = [asked[number][1:] for number in numbers]
+        some = [(asked[number][1:], asked[number][2]) for number in numbers]
         begun += operations_for(some, most, partial(publish_copies, work, (queue,)))
         for number in numbers:
             outcomes[number] = begun[-1]

@@ -16,6 +16,7 @@ from mq.config import SMALL_BODY_BYTES
 from mq.names import MessageId, QueueName
 from mq.store.joint import Joint, JointOperation, tell_outcome
 from mq.store.publishing.copies import (
+    ToCopy,
     most_in_one_set,
     publish_copies,
     publish_entries,
@@ -37,7 +38,7 @@ class Publisher:
         self._work = work
         self._committer = committer
         self._joint: Joint[ToPublish] = Joint(committer, self._publish_each)
-        self._copies: JointOperation[Queues, Draft] = JointOperation(
+        self._copies: JointOperation[Queues, ToCopy] = JointOperation(
             committer, partial(publish_copies, work), most_in_one_set
         )
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -71,7 +72,7 @@ class Publisher:
             publishing = publish_one(self._work, queue, draft, also, removes)
             self._committer.submit(Submitted(publishing, done))
         elif also:
-            self._copies.submit((queue, *also), draft, done)
+            self._copies.submit((queue, *also), (draft, done), done)
         else:
             self._joint.ask((queue, draft, done))
 
@@ -95,7 +96,7 @@ class Publisher:
         for each, outcome in zip(asked, all_outcomes, strict=True):
             if outcome is None:
                 self._publish_alone(*each)
-            elif not isinstance(outcome, Submitted):
+            else:
                 tell_outcome(each[2], outcome)
 
     async def _publish_file(
@@ -122,7 +123,8 @@ class Publisher:
 
     async def _publish_with_others(self, queues: Queues, draft: Draft) -> Published:
         future: asyncio.Future[Published] = asyncio.get_running_loop().create_future()
-        self._copies.submit(queues, draft, partial(settle, future, None))
+        done = partial(settle, future, None)
+        self._copies.submit(queues, (draft, done), done)
         return await future
 
     async def publish_batch(

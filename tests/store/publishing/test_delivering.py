@@ -236,7 +236,7 @@ async def test_what_was_received_before_a_worker_told_of_its_delivery_is_not_rea
         return rolled
 
     monkeypatch.setattr(Batch, "deliver", slowly)
-    monkeypatch.setattr("mq.store.publishing.batch.is_short", lambda *_: False)
+    monkeypatch.setattr(Batch, "fits_one_call", False)
     async with store_on(root) as store:
         if is_listed:
             await store.describe_queue(ORDERS)

@@ -218,7 +218,7 @@ async def test_own_ids_are_not_older_than_a_queue_that_is_made_again_meanwhile(
         return fill(batch)
 
     monkeypatch.setattr(Batch, "fill", fill_later)
-    monkeypatch.setattr("mq.store.publishing.batch.is_short", lambda *_: False)
+    monkeypatch.setattr(Batch, "fits_one_call", False)
     entries = batch_of(draft_of(b"body", OWN), draft_of(b"another", MessageId("another")))
 
     with pytest.raises(StoreUnavailable, match="is being made again"):

@@ -16,6 +16,7 @@ from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
 from mq.spool.queue.queues import begin_deletion
 from mq.spool.sweep import Sweeper
+from mq.store.publishing.filling import Batch
 from mq.store.publishing.parts import BatchPart
 from mq.store.publishing.publish import Draft, Published
 from mq.store.publishing.readers import Queues
@@ -236,7 +237,7 @@ async def test_a_queue_that_is_missing_is_named(tmp_path: Path) -> None:
 async def test_a_queue_that_is_deleted_just_then_is_no_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("mq.store.publishing.batch.is_short", lambda *_: False)
+    monkeypatch.setattr(Batch, "fits_one_call", False)
     files = WatchedFiles()
     async with store_on(tmp_path, files) as store:
         await _make_queues(store)
