@@ -213,7 +213,7 @@ async def test_an_answer_that_cannot_be_written_is_500_and_its_message_is_back(
     async with site_on(root) as site:
         await site.ask("GET", "/orders/messages")  # the queue is listed
         await site.ask("POST", "/orders/messages", b"body")
-        monkeypatch.setattr(receiving, "head_of", lambda received: lines_of({"X-Broken": "a\nb"}))
+        monkeypatch.setattr(receiving, "head_of", lambda _, **__: lines_of({"X-Broken": "a\nb"}))
 
         with capture_logs():
             assert (await site.ask("GET", "/orders/messages")).status == 500
