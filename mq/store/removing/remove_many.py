@@ -15,7 +15,6 @@ from mq.names import MessageId, QueueName, file_name
 from mq.spool.message.held import Lost
 from mq.store.removing.remove import (
     ABSENT,
-    has_one_name,
     move_on,
     remove,
     unsynced_absence,
@@ -168,8 +167,6 @@ def _move_bare(work: Workspace, removals: Sequence[Removal]) -> list[_Moved]:
     spool, names = work.spool, [file_name(queue, each) for queue, each, _ in removals]
     codes = spool.moves.rename_all(spool.opened(_DELAY), spool.opened(_REMOVE), names)
     outcomes: list[_Moved] = []
-    if not any(codes) and has_one_name(work):
-        return [_DELAY] * len(names)
     for (queue, message_id, _), code in zip(removals, codes, strict=True):
         try:
             outcomes.append(move_on(work, queue, message_id, code))

@@ -34,6 +34,7 @@ from tests.support.stores import (
 )
 from tests.support.submits import receive_one
 from tests.support.users import needs_root
+from tests.support.waiting import got, waiters
 
 OTHER = QueueName("other")
 
@@ -112,6 +113,38 @@ async def test_two_receives_of_a_round_find_one_message_that_is_released_in_betw
         )
 
         assert [each.message_id for each in (first, second) if each] == [message_id]
+
+
+async def test_one_who_does_not_wait_leaves_a_message_to_one_who_does(root: Path) -> None:
+    """One receive of several queues of a round, that comes before those who wait are told."""
+    async with store_on(root) as store:
+        await store.create_queue(OTHER)
+        for queue in (ORDERS, OTHER):
+            await store.describe_queue(queue)
+        [waiting] = await waiters(store, 1)
+        store._work.ready.came = lambda queue, count: None
+        message_id, other_id = await publish(store, b"1"), await publish(store, b"2", OTHER)
+
+        none, other = await asyncio.gather(receive_one(store, ORDERS), receive_one(store, OTHER))
+
+        assert none is None
+        assert other is not None
+        assert other.message_id == other_id
+        assert await got(waiting) == message_id
+
+
+async def test_receives_of_several_queues_that_have_nothing_sync_nothing(disk: Path) -> None:
+    files = WatchedFiles()
+    async with store_on(disk, files) as store:
+        await store.create_queue(OTHER)
+        for queue in (ORDERS, OTHER):
+            await store.describe_queue(queue)
+        before = files.syncs()
+
+        found = await asyncio.gather(receive_one(store, ORDERS), receive_one(store, OTHER))
+
+        assert not any(found)
+        assert files.syncs() == before
 
 
 async def test_receives_of_one_round_do_not_remove_many_old_messages_each(

@@ -12,6 +12,7 @@ from mq.errors import QueueNotFound, StoreUnavailable
 from mq.names import QueueName
 from mq.spool.watch import Watch
 from mq.store.receiving.received_message import Received
+from mq.store.receiving.waiting import Waiters
 from tests.support.faults import SYNCS, WatchedFiles
 from tests.support.messages import new_id, write_message
 from tests.support.stores import LONG_SECONDS, ORDERS, publish, receive, store_on
@@ -243,3 +244,41 @@ async def test_released_messages_go_to_who_waits(root: Path) -> None:
         received = await task
         assert received is not None
         assert (received.message_id, received.receive_count) == (taken.message_id, 2)
+
+
+async def test_one_with_a_turn_leaves_nothing_and_others_what_is_for_those_before() -> None:
+    """One that looks before the message comes, and parks after it, has woken a later one."""
+    lines = Waiters(lambda: None, lambda: None)
+    first, second, third, last = (lines.enter([ORDERS], lambda has_turn: None) for _ in range(4))
+    deadline = asyncio.get_running_loop().time() + WAIT_SECONDS
+    second.park(deadline)
+    last.park(deadline)
+    assert third.ahead(ORDERS) == 1
+
+    lines.wake(ORDERS, 1)
+    first.park(deadline)
+
+    assert second.has_turn
+    assert second.ahead(ORDERS) == 0
+    assert third.ahead(ORDERS) == 2
+    second.begin_turn()
+    assert third.ahead(ORDERS) == 1
+    for each in (first, second, last):
+        each.cancel()
+
+
+async def test_what_comes_for_all_who_are_parked_calls_each_of_them_once() -> None:
+    lines = Waiters(lambda: None, lambda: None)
+    waiting = [lines.enter([ORDERS], lambda has_turn: None) for _ in range(2)]
+    deadline = asyncio.get_running_loop().time() + WAIT_SECONDS
+    for each in waiting:
+        each.park(deadline)
+
+    lines.wake(ORDERS, 5)
+    for each in waiting:
+        each.begin_turn()
+        each.park(deadline)
+
+    assert lines.parked() == {ORDERS: 2}
+    for each in waiting:
+        each.cancel()

@@ -278,3 +278,23 @@ async def test_a_queue_that_the_disk_cannot_look_at_costs_no_other(
 
         assert [type(each) for each in outcomes] == [StoreUnavailable, type(None)]
         assert await remove(store, leased(tea), leased(order)) == [None, None]
+
+
+async def test_a_queue_that_another_process_has_to_itself_keeps_no_other_waiting(
+    root: Path,
+) -> None:
+    others, teas = Files(), QueueName("teas")
+    async with store_on(root) as store:
+        await store.create_queue(teas)
+        orders = await received(store, 2)
+        await publish(store, b"tea", teas)
+        [tea] = await store.receive_many(teas, 1, LONG_SECONDS)
+        folder = others.open_folder(None, str(root / "queues" / ORDERS))
+        assert others.lock(folder)
+
+        removals = [asyncio.create_task(remove(store, leased(each))) for each in (*orders, tea)]
+        async with asyncio.timeout(20):
+            assert await removals[2] == [None]
+            assert not removals[0].done()
+            others.close(folder)
+            assert await removals[0] == await removals[1] == [None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -9,9 +10,9 @@ import pytest
 
 from mq.errors import MessageNotFound, StoreUnavailable
 from mq.names import MessageId
-from tests.support.faults import WatchedFiles
+from tests.support.faults import OldFiles, WatchedFiles
 from tests.support.messages import names_in
-from tests.support.stores import ORDERS, draft_of, publish_as, receive, store_on
+from tests.support.stores import ORDERS, draft_of, publish, publish_as, receive, store_on
 
 
 async def test_many_removals_share_a_sync(disk: Path) -> None:
@@ -89,3 +90,21 @@ async def test_a_queue_is_not_called_gone_because_the_folder_for_removed_ones_is
         for change in (store.delete_queue(ORDERS), store.purge(ORDERS)):
             with pytest.raises(StoreUnavailable, match=r"remove|changes all the time"):
                 await change
+
+
+async def test_several_with_two_names_are_removed_with_both_and_all_of_it_is_synced(
+    disk: Path,
+) -> None:
+    """Where a move is a link and an unlink, a crash in between leaves both names."""
+    files = OldFiles()
+    async with store_on(disk, files) as store:
+        ids = [await publish(store, b"body") for _ in range(2)]
+        for each in ids:
+            await receive(store)
+            os.link(disk / f"delay/{ORDERS}:{each}", disk / "queues" / ORDERS / each)
+        before = files.calls["sync_file_system"]
+
+        assert await store.remove_many(ORDERS, ids) == [None] * 2
+
+        assert names_in(disk / "delay") == names_in(disk / "queues" / ORDERS) == []
+        assert files.calls["sync_file_system"] == before + 1
