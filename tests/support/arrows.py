@@ -29,6 +29,7 @@ from mq.spool.sweep import Sweeper
 from mq_reaper.reaper import Reaper
 from tests.support.messages import seal_of, stamp, write_message
 from tests.support.redelivery import move_due
+from tests.support.spark_files import start_group
 
 ORDERS, DEAD = QueueName("orders"), QueueName("orders.dead")
 ONE = MessageId("1")
@@ -185,13 +186,6 @@ def reap(root: Path) -> None:
 
 def repair(root: Path) -> None:
     list(Check(root, Files(), mend, lambda *_: None, settle_seconds=0).run())
-
-
-def start_group(spool: Spool) -> Group:
-    group = Group(spool, "lake", "driver")
-    group.make()
-    group.fence()
-    return group
 
 
 def take(group: Group) -> Claim:

@@ -11,6 +11,7 @@ from pathlib import Path
 from mq.disk.files import Files
 from mq.lifecycle import Actor
 from mq.spool.root import visit_root
+from mq.spool.spark.claims import Group
 from mq.spool.spark.jobs import Job
 from mq.spool.spark.staging import Attempt, StagedMessage
 from mq.spool.spark.transactions import STAGE_KEEP_SECONDS
@@ -67,6 +68,14 @@ def visit_new_root(root: Path, files: Files) -> Spool:
     close."""
     make_root(root, ORDERS)
     return visit_root(root, files, Actor.SPARK)
+
+
+def start_group(spool: Spool, driver: str = "driver") -> Group:
+    """Let a driver of the group `lake` fence off the one before. Returns its group."""
+    group = Group(spool, "lake", driver)
+    group.make()
+    group.fence()
+    return group
 
 
 def stage(spool: Spool, name: str, *bodies: bytes, job: str = "app", batch: int = 1) -> str:

@@ -20,6 +20,7 @@ from tests.crash.enumeration.clock import LONG_SECONDS, SHORT_SECONDS
 from tests.crash.enumeration.known import LedgerMessage
 from tests.crash.enumeration.recorder import RecordedFiles
 from tests.crash.enumeration.scene import Scene
+from tests.support.redelivery import move_due
 from tests.support.submits import QuickStore
 
 SIZES = [8, 10, 500, 5_000]
@@ -160,6 +161,12 @@ def two_servers(scene: Scene, ready: int) -> tuple[PlayedClients, PlayedClients]
     scene.settle()
     scene.begin()
     return clients, others
+
+
+def redeliver_and_receive(scene: Scene, others: PlayedClients) -> None:
+    """What is due in queue `a` is brought back, and another client receives it."""
+    move_due(scene.root, scene.files())
+    others.run(others.receive("a", LONG_SECONDS))
 
 
 def interleave(

@@ -8,7 +8,13 @@ from __future__ import annotations
 from functools import partial
 
 from mq.errors import StartRefused
-from tests.crash.enumeration.acting import Chance, go_quick, interleave, two_servers
+from tests.crash.enumeration.acting import (
+    Chance,
+    go_quick,
+    interleave,
+    redeliver_and_receive,
+    two_servers,
+)
 from tests.crash.enumeration.clients import PlayedClients
 from tests.crash.enumeration.clock import LONG_SECONDS, SHORT_SECONDS
 from tests.crash.enumeration.handover_duels import HANDOVER_DUELS
@@ -83,7 +89,7 @@ def put_back_late(scene: Scene, step: Chance, is_back: bool = False) -> None:
         step,
         clients.files,
         lambda: clients.run(clients.put_back(received)),
-        lambda: _redeliver_and_receive(scene, others),
+        lambda: redeliver_and_receive(scene, others),
     )
 
 
@@ -97,7 +103,7 @@ def remove_late(scene: Scene, step: Chance) -> None:
         step,
         clients.files,
         lambda: clients.run(clients.remove("a", received.message_id, received.lease)),
-        lambda: _redeliver_and_receive(scene, others),
+        lambda: redeliver_and_receive(scene, others),
     )
 
 
@@ -110,7 +116,7 @@ def remove_several_late(scene: Scene, step: Chance) -> None:
         step,
         clients.files,
         lambda: clients.run(clients.remove_together("a", received)),
-        lambda: _redeliver_and_receive(scene, others),
+        lambda: redeliver_and_receive(scene, others),
     )
 
 
@@ -124,7 +130,7 @@ def prolong_late(scene: Scene, step: Chance) -> None:
         step,
         clients.files,
         lambda: clients.run(clients.take(message, LONG_SECONDS, received.lease)),
-        lambda: _redeliver_and_receive(scene, others),
+        lambda: redeliver_and_receive(scene, others),
     )
 
 
@@ -138,7 +144,7 @@ def two_movers(scene: Scene, step: Chance) -> None:
         step,
         files,
         lambda: move_due(scene.root, files),
-        lambda: _redeliver_and_receive(scene, others),
+        lambda: redeliver_and_receive(scene, others),
     )
 
 
@@ -285,11 +291,6 @@ DUELS = {
         *HANDOVER_DUELS,
     )
 }
-
-
-def _redeliver_and_receive(scene: Scene, others: PlayedClients) -> None:
-    move_due(scene.root, scene.files())
-    others.run(others.receive("a", LONG_SECONDS))
 
 
 def _publish_or_break(scene: Scene, clients: PlayedClients, count: int) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from mq.store.receiving.received_message import Received
-from tests.crash.enumeration.acting import Chance, interleave, two_servers
+from tests.crash.enumeration.acting import Chance, interleave, redeliver_and_receive, two_servers
 from tests.crash.enumeration.clients import PlayedClients
 from tests.crash.enumeration.clock import LONG_SECONDS, SHORT_SECONDS
 from tests.crash.enumeration.ledger import Ledger
@@ -16,7 +16,6 @@ from tests.crash.enumeration.reuse_duels import receive_what_comes_again
 from tests.crash.enumeration.rows import Row
 from tests.crash.enumeration.scene import Scene
 from tests.crash.enumeration.several import QUEUES, publish_to_all
-from tests.support.redelivery import move_due
 
 
 def hand_over_late(scene: Scene, step: Chance) -> None:
@@ -25,11 +24,7 @@ def hand_over_late(scene: Scene, step: Chance) -> None:
     [received] = clients.run(clients.receive("a", SHORT_SECONDS))
     scene.clock.pass_seconds(2)
 
-    def redeliver_and_receive() -> None:
-        move_due(scene.root, scene.files())
-        others.run(others.receive("a", LONG_SECONDS))
-
-    _hand_over_beside(scene, step, clients, received, redeliver_and_receive)
+    _hand_over_beside(scene, step, clients, received, lambda: redeliver_and_receive(scene, others))
 
 
 def hand_over_while_it_comes_again(scene: Scene, step: Chance) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from tests.crash.enumeration.acting import Chance, interleave, known_in, two_servers
+from tests.crash.enumeration.acting import (
+    Chance,
+    interleave,
+    known_in,
+    redeliver_and_receive,
+    two_servers,
+)
 from tests.crash.enumeration.clients import PlayedClients
 from tests.crash.enumeration.clock import LONG_SECONDS, SHORT_SECONDS
 from tests.crash.enumeration.known import LedgerMessage
 from tests.crash.enumeration.rows import Row
 from tests.crash.enumeration.scene import Scene
-from tests.support.redelivery import move_due
 
 
 def move_while_receiving(scene: Scene, step: Chance) -> None:
@@ -54,16 +59,12 @@ def move_late(scene: Scene, step: Chance) -> None:
     message = scene.ledger.of(received.message_id)
     scene.clock.pass_seconds(2)
 
-    def redeliver_and_receive() -> None:
-        move_due(scene.root, scene.files())
-        others.run(others.receive("a", LONG_SECONDS))
-
     interleave(
         scene,
         step,
         clients.files,
         lambda: clients.run(clients.move(message, "a.b", received.lease)),
-        redeliver_and_receive,
+        lambda: redeliver_and_receive(scene, others),
     )
 
 

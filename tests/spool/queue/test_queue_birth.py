@@ -17,11 +17,11 @@ from mq.spool.queue.queue_birth import MADE_ATTRIBUTE, queue_made_ns
 from mq.spool.queue.queues import begin_deletion, finish_deletion
 from mq.spool.root import open_root, visit_root
 from mq.spool.spark.claiming import Taken
-from mq.spool.spark.claims import Group
 from mq.spool.spool import Spool
 from tests.support.faults import WatchedFiles
 from tests.support.messages import names_in
 from tests.support.purges import MESSAGES, ORDERS, fill, purge
+from tests.support.spark_files import start_group
 
 
 @pytest.fixture(autouse=True)
@@ -59,13 +59,6 @@ def test_what_spark_had_claimed_before_is_given_back(spool: Spool, orders: Path)
 
         assert group.give_back_open() == 1
     assert names_in(orders) == ["0"]
-
-
-def start_group(spark: Spool) -> Group:
-    group = Group(spark, "lake", "driver")
-    group.make()
-    group.fence()
-    return group
 
 
 def test_a_queue_that_is_made_again_is_younger(spool: Spool, orders: Path) -> None:

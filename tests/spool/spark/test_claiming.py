@@ -16,7 +16,7 @@ from mq.spool.spark.claims import Group
 from mq.spool.spark.group_owner import Owner
 from tests.support.faults import WatchedFiles
 from tests.support.messages import new_id, seal_of, write_message
-from tests.support.spark_files import visit_new_root
+from tests.support.spark_files import start_group, visit_new_root
 from tests.support.stores import ORDERS
 
 
@@ -30,9 +30,7 @@ def test_a_file_that_cannot_be_opened_or_moved_costs_no_other_message(
     first, second = sorted([new_id(), new_id()])
     for message_id in (first, second):
         write_message(root / "queues/orders" / message_id, b"body", seal=seal_of(b"body"))
-    group = Group(spool, "lake", "driver")
-    group.make()
-    group.fence()
+    group = start_group(spool)
     claim = group.begin(1, 1)
     files.fail(call, code=code)
 
@@ -51,9 +49,7 @@ def test_a_message_that_spark_cannot_hold_stays_in_its_queue_and_is_reported(
     for message_id, size in ((long, MAX_SPARK_MESSAGE_BYTES + 1), (short, 1)):
         (root / "queues/orders" / message_id).touch()
         os.truncate(root / "queues/orders" / message_id, size)
-    group = Group(spool, "lake", "driver")
-    group.make()
-    group.fence()
+    group = start_group(spool)
 
     claim = group.begin(1, 1)
     taken = claim.take_many([(ORDERS, long), (ORDERS, short)], lambda _: 0)

@@ -19,6 +19,7 @@ from mq.spool.spark.finished import DoneBatches
 from mq.spool.spark.group_owner import Owner
 from mq.spool.spool import Spool
 from tests.support.messages import new_id, seal_of, write_message
+from tests.support.spark_files import start_group
 from tests.support.stores import ORDERS
 
 _drivers = count(1)
@@ -27,14 +28,7 @@ _drivers = count(1)
 @pytest.fixture
 def start(spool: Spool) -> Callable[[], Group]:
     """A driver of the group `lake` that has fenced off the one before."""
-
-    def start_one() -> Group:
-        group = Group(spool, "lake", f"driver{next(_drivers)}")
-        group.make()
-        group.fence()
-        return group
-
-    return start_one
+    return lambda: start_group(spool, f"driver{next(_drivers)}")
 
 
 def put(spool: Spool, *bodies: bytes) -> list[MessageId]:

@@ -20,7 +20,7 @@ from mq.spool.spark.claims import Group
 from mq.spool.spool import Spool
 from tests.support.faults import WatchedFiles
 from tests.support.messages import names_in, new_id, seal_of, write_message
-from tests.support.spark_files import HookedFiles, make_again
+from tests.support.spark_files import HookedFiles, make_again, start_group
 from tests.support.stores import ORDERS
 
 _drivers = count(1)
@@ -62,10 +62,7 @@ def slow(spool: Spool, stopping: StoppingFiles) -> Iterator[Spool]:
 
 
 def start(spool: Spool) -> Group:
-    group = Group(spool, "lake", f"driver{next(_drivers)}")
-    group.make()
-    group.fence()
-    return group
+    return start_group(spool, f"driver{next(_drivers)}")
 
 
 def put(spool: Spool, body: bytes) -> MessageId:

@@ -17,7 +17,7 @@ from mq.spool.spark.claims import Group
 from mq.spool.spool import Spool
 from tests.support.faults import WatchedFiles
 from tests.support.messages import names_in, new_id, seal_of, write_message
-from tests.support.spark_files import bodies
+from tests.support.spark_files import bodies, start_group
 from tests.support.stores import ORDERS
 
 StartDriver = Callable[..., Group]
@@ -31,10 +31,7 @@ def start(spool: Spool) -> Iterator[StartDriver]:
         def start_one(files: Files | None = None) -> Group:
             opened = visit_root(spool.root, files or Files(), Actor.SPARK)
             stack.callback(opened.close)
-            group = Group(opened, "lake", "driver")
-            group.make()
-            group.fence()
-            return group
+            return start_group(opened)
 
         yield start_one
 

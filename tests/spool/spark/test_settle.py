@@ -25,7 +25,7 @@ from mq.spool.spark.transactions import commit
 from mq.spool.spool import Spool
 from tests.support.faults import raising
 from tests.support.messages import names_in, seal_of, write_message
-from tests.support.spark_files import bodies, make_again, stage
+from tests.support.spark_files import bodies, make_again, stage, start_group
 from tests.support.stores import ORDERS
 
 
@@ -64,9 +64,7 @@ def claim_one(spool: Spool, message_id: str, published_ns: int = 0) -> Path:
     """Leave a message in an open claim. Returns its path there."""
     seal = seal_of(b"old", published_ns=published_ns)
     write_message(spool.root / "queues/orders" / message_id, b"old", seal=seal)
-    group = Group(spool, "lake", "driver")
-    group.make()
-    group.fence()
+    group = start_group(spool)
     group.begin(1, 1).take(ORDERS, MessageId(message_id), lambda _: 0)
     [claimed] = (spool.root / "spark/claims/lake").glob("1.open.*/0/*")
     return claimed
@@ -115,9 +113,7 @@ def test_a_queue_made_again_after_the_first_look_gets_no_claim_of_the_old_one_ba
 def test_a_claim_that_the_disk_cannot_read_keeps_no_other_of_the_old_queue(
     spool: Spool, files: SharingFiles
 ) -> None:
-    group = Group(spool, "lake", "driver")
-    group.make()
-    group.fence()
+    group = start_group(spool)
     ids = [MessageId("one"), MessageId("two")]
     for each in ids:
         write_message(spool.root / "queues/orders" / each, b"old", seal=seal_of(b"old"))

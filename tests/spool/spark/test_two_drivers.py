@@ -13,6 +13,7 @@ from mq.lifecycle import Actor
 from mq.spool.root import visit_root
 from mq.spool.spark.claims import Group
 from mq.spool.spool import Spool
+from tests.support.spark_files import start_group
 
 
 class InterruptedFiles(Files):
@@ -50,17 +51,10 @@ def slow(spool: Spool, interrupted: InterruptedFiles) -> Iterator[Group]:
     opened.close()
 
 
-def start(spool: Spool) -> Group:
-    group = Group(spool, "lake", "driver")
-    group.make()
-    group.fence()
-    return group
-
-
 def test_two_drivers_that_finish_batches_together_finish_all_of_them(
     spool: Spool, slow: Group, interrupted: InterruptedFiles
 ) -> None:
-    group = start(spool)
+    group = start_group(spool)
     assert [group.begin(batch, 1).seal() for batch in (1, 2)] == [True, True]
     interrupted.meanwhile = lambda: group.finish(1, archives=False)
 
@@ -73,7 +67,7 @@ def test_two_drivers_that_finish_batches_together_finish_all_of_them(
 def test_a_batch_that_another_driver_has_just_finished_is_not_missing(
     spool: Spool, slow: Group, interrupted: InterruptedFiles
 ) -> None:
-    group = start(spool)
+    group = start_group(spool)
     assert [group.begin(batch, 1).seal() for batch in (1, 2)] == [True, True]
     interrupted.meanwhile_at_look = lambda: group.finish(1, archives=False)
 
@@ -84,9 +78,9 @@ def test_a_batch_that_another_driver_has_just_finished_is_not_missing(
 
 def test_a_driver_is_fenced_off_though_its_marker_stays(spool: Spool) -> None:
     """The next driver has died between a link and an unlink, which are a rename on some systems."""
-    first = start(spool)
+    first = start_group(spool)
     marker = spool.root / "spark/claims/lake" / f"driver.{first.driver}"
-    start(spool)
+    start_group(spool)
     marker.touch()
 
     with pytest.raises(ClaimError, match="another driver has taken over"):
