@@ -110,7 +110,11 @@ class Signatures:
             fields, text = fields_of(in_query), in_query["Signature"]
             date = read_signing_time(in_query["Date"])
         else:
-            raise SQSError(MISSING_AUTHENTICATION_TOKEN, "Request is missing Authentication Token")
+            raise SQSError(
+                MISSING_AUTHENTICATION_TOKEN,
+                "Request is missing Authentication Token. Sign it with Signature Version 4; no "
+                "older version is known.",
+            )
         if fields.day != date.day:
             raise SQSError(
                 SIGNATURE_DOES_NOT_MATCH,

@@ -249,6 +249,7 @@ def test_a_stranger_is_told_so_in_both_protocols(
     for operation in ("SendMessage", "ListQueues", "Nonsense"):
         for told in ask_both(server, operation, {"QueueUrl": "orders", "MessageBody": "a"}):
             assert (told.status, told.code) == (403, "MissingAuthenticationToken")
+            assert b"Sign it with Signature Version 4" in told.body
     headers = {"X-Amz-Target": "AmazonSQS.ListQueues", "X-Amz-Date": "20260101T000000Z"}
     told = send(server, "POST", "/", {**headers, "Authorization": signature}, b"{}")
     assert (told.status, told.name) == (403, "InvalidClientTokenId")
