@@ -1,6 +1,6 @@
 """Heads of requests that the parser has read before.
 
-As in `mq.web.connections.known_heads`, which says more. Here the heads of a client differ in what
+As in `mq.web.quick.known_heads`, which says more. Here the heads of a client differ in what
 each request has of its own: length, time, signature, and numbers that an SDK gives it. So a head is
 known by all of it except for these values, byte for byte.
 """
@@ -15,7 +15,7 @@ from aiohttp.http_parser import RawRequestMessage
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from mq.config import SMALL_BODY_BYTES
-from mq.web.connections.known_heads import HeadMemory, whole_head
+from mq.web.connections.head_memory import HeadMemory, whole_head
 from mq_sqs.signing.last_signed import LastSigned
 
 MAX_CALL_HEAD_BYTES = 2048
@@ -96,7 +96,7 @@ class CallHeads:
     def learn(
         self, data: bytes, message: RawRequestMessage, body_bytes: int, head: CallHead
     ) -> bool:
-        """Do as `mq.web.connections.known_heads.KnownHeads.learn` does, for a request with a
+        """Do as `mq.web.quick.known_heads.KnownHeads.learn` does, for a request with a
         body."""
         end = whole_head(data, message, body_bytes)
         if not end:

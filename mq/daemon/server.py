@@ -43,7 +43,7 @@ from mq.web.connections.connection import Limits
 from mq.web.connections.http_server import HttpServer
 from mq.web.durations import Durations
 from mq.web.origin_policy import OriginPolicy, origin_policy_of
-from mq.web.quick import make_http
+from mq.web.quick.way import make_http
 
 SHUTDOWN_SECONDS = 10.0
 """How long a stopping server waits for a request to finish."""

@@ -2,8 +2,8 @@
 
     from bytes to requests  `connections`
     who may ask             `tokens`, `origin_policy`
-    the six endpoints       `api`, `routes`, `endpoints`; `quick`: the frequent ones without a task,
-                            each a `taken_request`; `standing_in_line`: those that wait
+    the six endpoints       `api`, `routes`, `endpoints`; `quick`: frequent requests without a task;
+                            `standing_in_line`: those that wait
     what is asked           `parameters`, `bodies`, `properties`
     what is answered        `answers`, `downloads`, `burials`, `problems`; `durations`: how fast
 

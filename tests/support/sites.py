@@ -17,7 +17,7 @@ from mq.web.connections.connection import Limits
 from mq.web.connections.http_server import HttpServer
 from mq.web.durations import Durations
 from mq.web.origin_policy import OriginPolicy
-from mq.web.quick import QuickWay, make_http
+from mq.web.quick.way import QuickWay, make_http
 from tests.support.certificates import make_certificate
 from tests.support.faults import WatchedFiles
 from tests.support.stores import store_on

@@ -68,9 +68,9 @@ ELSEWHERE = {
     "http/remove": "mq/web/endpoints/removing",
     "http/connections/test_gone_clients.py": "mq/web/connections/presence",
     "http/connections/test_http_server.py": "mq/web/connections/connection",
-    "http/test_quick_receives.py": "mq/web/taken_request",
-    "http/test_quick_way.py": "mq/web/connections/quick_connection"
-    " mq/web/connections/whole_requests",
+    "http/quick/test_known_heads.py": "mq/web/connections/head_memory",
+    "http/quick/test_way.py": "mq/web/connections/quick_connection"
+    " mq/web/connections/whole_requests mq/web/quick/removing mq/web/quick/taken_request",
     "http/test_routes.py": "mq/web/api mq/web/problems",
     "spark/pipeline/test_jobs.py": "pyspark_mq/pipeline/places pyspark_mq/pipeline/jobs/publishing",
     "spark/pipeline/test_cli.py": "pyspark_mq/pipeline/place_flags",

@@ -4,7 +4,7 @@
 `quick_connection`, where some requests are answered without a task: `whole_requests`, of which all
 is here. `parsers` says how far it reads ahead, `framing` counts what is not a body, `last_chunks`
 keeps the trailers of one out of the next request, `head_timer` is the time for a head,
-`known_heads` are heads that were parsed before. `handshakes` come before a connection over TLS, and
+`head_memory` has heads that were parsed before. `handshakes` come before a connection over TLS, and
 `lingering` is its end. `presence` says whether a client is still there, `unread` whether it reads
 its answers, `strangers` what ends with the refusal of one that is not known.
 

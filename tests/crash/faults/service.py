@@ -22,7 +22,7 @@ from mq.store.opening import open_store
 from mq.web.connections.connection import Limits
 from mq.web.durations import Durations
 from mq.web.origin_policy import OriginPolicy
-from mq.web.quick import make_http
+from mq.web.quick.way import make_http
 from tests.crash.faults.ledger import FaultLedger
 from tests.crash.load import LoadAnswer, LoadClient, client_at
 from tests.support.descriptors import open_paths

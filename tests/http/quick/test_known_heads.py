@@ -7,16 +7,18 @@ from aiohttp.http_parser import RawRequestMessage
 from aiohttp.streams import StreamReader
 
 from mq.names import MessageId, QueueName
-from mq.web.connections import known_heads
-from mq.web.connections.known_heads import (
-    MAX_KNOWN_HEAD_BYTES,
-    MAX_KNOWN_HEADS,
-    KnownHeads,
-    QuickHead,
-)
+from mq.web.connections import head_memory
+from mq.web.connections.head_memory import MAX_KNOWN_HEAD_BYTES, MAX_KNOWN_HEADS
+from mq.web.parameters import BareHead
+from mq.web.quick.known_heads import KnownHeads
+from mq.web.quick.publishing import QuickPublish
+from mq.web.quick.receiving import QuickReceive
+from mq.web.quick.removing import QuickRemoval, read_removal
+from mq.web.quick.taken_request import AskedFor, QuickHead
 from tests.support.wire import parse_request, request_bytes
 
-ID, OTHER_ID = "01a205be-67fe-77cc-b5ba-b6aa66959255", "01a205be-0000-7000-8000-000000000001"
+ID = MessageId("01a205be-67fe-77cc-b5ba-b6aa66959255")
+OTHER_ID = MessageId("01a205be-0000-7000-8000-000000000001")
 PUBLISH = request_bytes("POST", "/orders/messages", b"body", content_type="text/plain")
 RECEIVE = request_bytes("GET", "/orders/messages")
 
@@ -42,9 +44,15 @@ class Lesson:
 
 
 def head_of(message: RawRequestMessage, payload: StreamReader) -> QuickHead:
-    head = QuickHead(message.method, QueueName("orders"), message.headers, payload.total_bytes)
-    own_id = message.headers.get("X-Message-Id")
-    return head._replace(message_id=None if own_id is None else MessageId(own_id))
+    head = BareHead(message.headers)
+    asked: AskedFor = QuickReceive()
+    if message.method == "DELETE":
+        asked = read_removal(head, message.path.rpartition("/")[2])
+    elif message.method == "POST":
+        own_id = message.headers.get("X-Message-Id")
+        asked = QuickPublish(own_id=None if own_id is None else MessageId(own_id))
+    queue = QueueName("orders")
+    return QuickHead(message.method, queue, head.headers, asked, payload.total_bytes)
 
 
 def own(message_id: str, **more: str) -> bytes:
@@ -115,8 +123,7 @@ def test_removals_differ_in_an_id_and_a_lease(lesson: Lesson) -> None:
     found = lesson.heads.find(removal(OTHER_ID, '"00000000000000ff"'))
 
     assert found is not None
-    assert (found[0].method, str(found[0].message_id)) == ("DELETE", OTHER_ID)
-    assert found[0].leases == frozenset({255})
+    assert (found[0].method, found[0].asked) == ("DELETE", QuickRemoval(OTHER_ID, frozenset({255})))
     assert found[1] == b""
 
 
@@ -128,7 +135,7 @@ def test_without_a_lease_removals_differ_in_an_id(lesson: Lesson, if_match: str 
     found = lesson.heads.find(removal(OTHER_ID, if_match))
 
     assert found is not None
-    assert found[0].message_id == OTHER_ID
+    assert found[0].asked == QuickRemoval(OTHER_ID, None)
     assert found[0].headers.get("If-Match") == if_match
     assert not lesson.knows(removal(OTHER_ID))
     assert not lesson.knows(removal(OTHER_ID, if_match) + b"\r\n")
@@ -162,7 +169,7 @@ def test_a_lease_of_zero_is_none_that_was_ever_given(lesson: Lesson) -> None:
     found = lesson.heads.find(removal(ID, f'"{"0" * 16}"'))
 
     assert found is not None
-    assert found[0].leases == frozenset()
+    assert found[0].asked == QuickRemoval(ID, frozenset())
 
 
 @pytest.mark.parametrize(
@@ -237,7 +244,7 @@ def test_a_bounded_number_of_heads_is_kept(lesson: Lesson) -> None:
 def test_a_bounded_number_of_heads_that_came_once_is_remembered(
     lesson: Lesson, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(known_heads, "_MAX_SEEN", 10)
+    monkeypatch.setattr(head_memory, "_MAX_SEEN", 10)
 
     for number in range(25):
         lesson.learn(request_bytes("GET", "/orders/messages", x_number=str(number)))
@@ -252,7 +259,7 @@ def test_publishes_differ_in_their_own_ids(lesson: Lesson) -> None:
     for message_id in ("one", "three", ID, "x" * 64):
         found = lesson.heads.find(own(message_id))
         assert found is not None
-        assert (found[0].message_id, found[1]) == (message_id, b"body")
+        assert (found[0].asked, found[1]) == (QuickPublish(own_id=MessageId(message_id)), b"body")
 
 
 @pytest.mark.parametrize(
