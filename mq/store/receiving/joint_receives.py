@@ -153,7 +153,7 @@ class JointReceives:
         passing = [each for each in requests if each.in_line is None]
         if passing and error is None:
             self._watching.wake_for_what_is_left(queue, len(passing))
-        if len(passing) < len(requests) and isinstance(error, QueueNotFound):
+        if isinstance(error, QueueNotFound):
             # All who wait for it find that out.
             self._work.ready.came(queue, MAX_WAITING_RECEIVES)
         for each in requests:

@@ -112,8 +112,7 @@ def _take(work: Workspace, takings: Sequence[_Taking], outcomes: _Outcomes) -> N
         for _, usual in leasing:
             close_usual(work, usual)
         for each in takings:
-            if outcomes[each.number] is None:
-                restore(work, each.queue, each.ids)
+            restore(work, each.queue, each.ids)
         close_all(work, _all_of(outcomes))
         raise
     for each, usual in leasing:

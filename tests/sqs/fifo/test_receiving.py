@@ -16,6 +16,7 @@ from tests.support.fifo import LINE, FifoLine, bodies_of, fifo_on
 from tests.support.messages import names_in, pass_a_tick
 from tests.support.redelivery import move_due
 from tests.support.stores import body_of
+from tests.support.waiting import WAIT_SECONDS, parked
 
 
 async def test_each_group_comes_in_its_order_and_the_oldest_group_first(root: Path) -> None:
@@ -243,3 +244,16 @@ async def test_many_receivers_break_no_order(root: Path, receivers: int) -> None
         await asyncio.gather(*(work(which) for which in range(receivers)))
 
         assert {group: [body for body in got if body[0] == group] for group in "abcde"} == sent
+
+
+async def test_one_who_does_not_wait_leaves_a_message_to_one_who_does(root: Path) -> None:
+    async with fifo_on(root) as line:
+        assert await line.bodies() == []
+        waiting = asyncio.create_task(line.receive(wait=WAIT_SECONDS))
+        await parked(line.store, 1, LINE)
+        line.store._work.ready.came = lambda queue, count: None  # They are not told yet.
+        await line.send("1")
+
+        assert await line.bodies() == []
+        async with asyncio.timeout(20):
+            assert bodies_of(await waiting) == ["1"]

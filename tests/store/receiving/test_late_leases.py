@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,13 @@ from typing import Any
 import pytest
 
 from mq.errors import StoreUnavailable
+from mq.names import QueueName
 from mq.store.receiving.taking import Taken, Taker
 from mq.store.store import Store
 from tests.support.faults import SYNCS, WatchedFiles
 from tests.support.messages import SECOND_NS, names_in, read_seal
 from tests.support.stores import LONG_SECONDS, ORDERS, publish, receive
+from tests.support.submits import receive_one
 
 
 @pytest.fixture
@@ -132,3 +135,28 @@ async def test_a_receive_by_id_that_comes_in_time_at_the_second_try_counts_once(
 
     received.close(store._work.files)
     assert received.receive_count == 2
+
+
+async def test_of_several_queues_one_whose_message_grows_too_old_meanwhile_has_none(
+    disk: Path, store: Store, files: WatchedFiles
+) -> None:
+    teas = QueueName("teas")
+    await store.create_queue(teas, {"ttl": "0.5"})
+    for queue in (ORDERS, teas):
+        await store.describe_queue(queue)
+    message_id = await publish(store, b"order")
+    tea = await publish(store, b"tea", teas)
+    old_ns = (disk / "queues" / teas / tea).stat().st_ctime_ns + SECOND_NS
+
+    def grow_old(*_: object) -> None:
+        while time.time_ns() < old_ns:
+            time.sleep(0.01)
+
+    files.before |= dict.fromkeys(SYNCS, grow_old)
+
+    received, none = await asyncio.gather(receive_one(store, ORDERS), receive_one(store, teas))
+
+    assert received is not None
+    assert received.message_id == message_id
+    assert none is None
+    assert names_in(disk / "remove") == [f"{teas}:{tea}"]

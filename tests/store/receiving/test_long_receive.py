@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -11,14 +13,16 @@ import pytest
 
 from mq.errors import StoreUnavailable
 from mq.names import QueueName
+from mq.spool.watch import Watch
 from mq.store.receiving.long_receive import LongPoll
 from mq.store.receiving.oldest import Ask
 from mq.store.receiving.received_message import Received
 from mq.store.store import Store
 from tests.support.faults import SYNCS, WatchedFiles
+from tests.support.messages import new_id, write_message
 from tests.support.stores import ORDERS, batch_of, draft_of, eventually, publish, store_on
 from tests.support.submits import note_operations, receive_one
-from tests.support.waiting import parked, waiters
+from tests.support.waiting import got, parked, waiters
 
 
 async def test_those_who_are_woken_together_share_an_operation(
@@ -136,3 +140,24 @@ async def test_one_behind_others_hears_of_a_failure(disk: Path) -> None:
 
 async def has(told: list[Any], count: int) -> bool:
     return len(told) == count
+
+
+async def test_without_file_system_events_one_who_comes_looks_for_those_who_wait(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: Watch) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(Watch, "__init__", refuse)
+    monkeypatch.setattr("mq.store.receiving.watching.RELIST_WAITING_SECONDS", 100.0)
+    monkeypatch.setattr("mq.store.index.ready_queue.RELIST_PAUSE_FACTOR", 0.0)
+    async with store_on(root) as store:
+        await store.describe_queue(ORDERS)
+        [first] = await waiters(store, 1)
+        message_id = new_id()
+        write_message(root / "queues" / ORDERS / message_id)
+
+        later = store.wait_for([ORDERS], Ask(), LongPoll(60.0), lambda taken, error: None)
+
+        assert await got(first) == message_id
+        later.cancel()

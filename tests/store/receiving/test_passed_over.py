@@ -25,7 +25,8 @@ from tests.support.stores import (
     publish_as,
     store_on,
 )
-from tests.support.waiting import wait
+from tests.support.submits import receive_one
+from tests.support.waiting import hold_ready, wait
 
 
 async def test_a_message_that_a_move_passed_over_wakes_one_who_came_meanwhile(root: Path) -> None:
@@ -124,3 +125,17 @@ async def test_a_queue_is_not_called_empty_because_the_folder_for_leased_message
         assert {each.receive_count for each in received} == {1}
         for each in received:
             each.close(store._work.files)
+
+
+async def test_where_a_large_one_is_damaged_and_the_next_is_held_there_is_none(root: Path) -> None:
+    async with store_on(root) as store:
+        damaged = await publish(store, b"x" * (SMALL_BODY_BYTES + 1))
+        message_id = await publish(store, b"body")
+        (root / "queues" / ORDERS / damaged).write_bytes(b"y" * (SMALL_BODY_BYTES + 1))
+
+        with hold_ready(root, message_id):
+            assert await receive_one(store, ORDERS) is None
+
+        received = await receive_one(store, ORDERS)
+        assert received is not None
+        assert received.message_id == message_id

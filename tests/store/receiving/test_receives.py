@@ -133,6 +133,20 @@ async def test_one_who_does_not_wait_leaves_a_message_to_one_who_does(root: Path
         assert await got(waiting) == message_id
 
 
+async def test_one_who_looks_into_several_queues_leaves_a_message_to_one_who_waits(
+    root: Path,
+) -> None:
+    async with store_on(root) as store:
+        await store.create_queue(OTHER)
+        [waiting] = await waiters(store, 1)
+        store._work.ready.came = lambda queue, count: None
+        message_id = await publish(store, b"body")
+
+        assert await store.receive_many(OTHER, 1, LONG_SECONDS, then=[ORDERS]) == []
+
+        assert await got(waiting) == message_id
+
+
 async def test_receives_of_several_queues_that_have_nothing_sync_nothing(disk: Path) -> None:
     files = WatchedFiles()
     async with store_on(disk, files) as store:
