@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from mq.client import Client, NoAnswer
 from mq.client import connection as connecting
-from mq.client.connection import CONNECT_SECONDS
+from mq.client.connection import CONNECT_SECONDS, connection_to, parse_url
 from tests.support.faces import new_queue
 from tests.support.played import PlayedClock
 from tests.support.processes import Server
@@ -91,3 +92,20 @@ def test_a_forward_proxy_of_the_environment_is_not_asked(
         monkeypatch.setenv(name, "http://127.0.0.1:1")
 
     assert new_queue(connect_client(server.url)).counts().ready == 0
+
+
+@pytest.mark.parametrize(("size", "pieces"), [(0, 1), (1, 1), (65_536, 1), (65_537, 2)])
+def test_a_small_body_is_sent_with_its_head(size: int, pieces: int) -> None:
+    sent: list[bytes] = []
+    sock: Any = SimpleNamespace(sendall=sent.append)
+    connection = connection_to(parse_url("http://127.0.0.1:1", None, None))
+    connection.sock = sock
+
+    connection.request("POST", "/orders/messages", b"b" * size, {"X-Meta-A": "1"})
+
+    assert len(sent) == pieces
+    whole = b"".join(sent)
+    assert whole.endswith(b"\r\nX-Meta-A: 1\r\n\r\n" + b"b" * size)
+    assert b"Content-Length: %d\r\n" % size in whole
+    connection.send(b"more")
+    assert sent[pieces:] == [b"more"]
