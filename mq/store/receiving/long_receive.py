@@ -110,7 +110,7 @@ class LongReceive:
         ahead, ready = self._waiter.ahead(queue), work.ready.get(queue)
         if not ahead or ready is None or len(ready) > ahead:
             return False
-        is_well = self._taking.committer.failure is None
+        is_well = self._taking.committer.failure is None and not self._taking.waiting.is_stopped
         return is_well and ready.is_loaded and work.sees_all_events(queue)
 
     def cancel(self) -> None:

@@ -161,3 +161,19 @@ async def test_without_file_system_events_one_who_comes_looks_for_those_who_wait
 
         assert await got(first) == message_id
         later.cancel()
+
+
+async def test_one_who_comes_after_the_stop_waits_for_nobody_ahead(root: Path) -> None:
+    """One who was called by then has not begun to receive."""
+    async with store_on(root) as store:
+        await store.describe_queue(ORDERS)
+        [called] = await waiters(store, 1)
+        store._receives.waiting.wake(ORDERS, 1)
+        told: asyncio.Future[list[Received]] = asyncio.get_running_loop().create_future()
+
+        store.stop_waiting()
+        store.wait_for([ORDERS], Ask(), LongPoll(60.0), lambda taken, error: told.set_result(taken))
+
+        async with asyncio.timeout(20):
+            assert await told == []
+            assert await called is None

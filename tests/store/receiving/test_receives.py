@@ -9,6 +9,7 @@ import itertools
 import os
 import shutil
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ from tests.support.stores import (
     receive,
     store_on,
 )
-from tests.support.submits import receive_one
+from tests.support.submits import answered, receive_one
 from tests.support.users import needs_root
 from tests.support.waiting import got, waiters
 
@@ -145,6 +146,24 @@ async def test_one_who_looks_into_several_queues_leaves_a_message_to_one_who_wai
         assert await store.receive_many(OTHER, 1, LONG_SECONDS, then=[ORDERS]) == []
 
         assert await got(waiting) == message_id
+
+
+async def test_messages_for_those_who_wait_or_may_are_not_spare(root: Path) -> None:
+    async with store_on(root) as store:
+        for _ in range(3):
+            await publish(store, b"body")
+        await store.describe_queue(ORDERS)
+
+        trying = partial(store.submit_receive, limit=2, may_wait=True)
+        asking = asyncio.ensure_future(answered(trying, ORDERS))
+        await asyncio.sleep(0)
+        assert store.count_spare(ORDERS) == 1
+        assert len(await asking) == 2
+        assert store.count_spare(ORDERS) == 1
+        assert not store._receives._tries  # Nothing is kept of queues that come and go.
+        await receive(store)
+        await waiters(store, 1)
+        assert store.count_spare(ORDERS, 1) == 0
 
 
 async def test_receives_of_several_queues_that_have_nothing_sync_nothing(disk: Path) -> None:
