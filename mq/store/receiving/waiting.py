@@ -90,9 +90,8 @@ class Waiter:
         return 0 if self._turn is line else bisect_left(line.parked, self) + line.called
 
     def resume(self, line: QueueWaiters | None) -> None:
-        """Wake this request, which is parked: for a message of `line`, which takes it out by
-        itself, or for none."""
-        self._unpark(line)
+        """Wake this request, which is parked: for a message of `line`, or for none."""
+        self._unpark()
         self._call(line)
         self._waking = self._loop.call_soon(self._wake)
 
@@ -125,7 +124,7 @@ class Waiter:
     def cancel(self) -> None:
         """Leave without being told. A turn is for the next request."""
         if self._timer is not None:
-            self._unpark(None)
+            self._unpark()
         elif self._waking is not None:
             self._waking.cancel()
             self._waking = None
@@ -139,16 +138,15 @@ class Waiter:
         if turn is not None and (queue is None or turn is not self.lines[queue]):
             turn.wake(1)
 
-    def _unpark(self, but: QueueWaiters | None) -> None:
-        """Step out of all lines `but` one."""
+    def _unpark(self) -> None:
+        """Step out of all lines. One that wakes it has taken it out by itself."""
         assert self._timer is not None
         self._timer.cancel()
         self._timer = None
         for line in self.lines.values():
-            if line is not but:
-                at = bisect_left(line.parked, self)
-                if at < len(line.parked) and line.parked[at] is self:
-                    del line.parked[at]
+            at = bisect_left(line.parked, self)
+            if at < len(line.parked) and line.parked[at] is self:
+                del line.parked[at]
 
 
 class Waiters:

@@ -16,6 +16,7 @@ import pytest
 
 from mq.errors import StoreUnavailable
 from mq.names import QueueName
+from mq.spool.watch import Watch
 from mq.store.queue import expiry
 from mq.store.receiving.received_message import Received
 from mq.store.shared_state import Workspace
@@ -146,6 +147,28 @@ async def test_one_who_looks_into_several_queues_leaves_a_message_to_one_who_wai
         assert await store.receive_many(OTHER, 1, LONG_SECONDS, then=[ORDERS]) == []
 
         assert await got(waiting) == message_id
+
+
+async def test_without_events_receives_of_several_queues_find_what_others_have_put_there(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: Watch) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(Watch, "__init__", refuse)
+    monkeypatch.setattr("mq.store.index.ready_queue.RELIST_PAUSE_FACTOR", 0.0)
+    async with store_on(root) as store:
+        await store.create_queue(OTHER)
+        for queue in (ORDERS, OTHER):
+            await store.describe_queue(queue)
+        message_id = new_id()
+        write_message(root / "queues" / OTHER / message_id)
+
+        none, other = await asyncio.gather(receive_one(store, ORDERS), receive_one(store, OTHER))
+
+        assert none is None
+        assert other is not None
+        assert other.message_id == message_id
 
 
 async def test_messages_for_those_who_wait_or_may_are_not_spare(root: Path) -> None:
