@@ -11,6 +11,8 @@ from typing import Any, cast
 import pytest
 
 from mq.client import AsyncClient, AsyncMessage, Client, Message
+from mq.client.blocking import message as blocking_message
+from mq.client.blocking.due_renewals import DueRenewals
 from tests.support.faces import Running, counts, new_queue
 from tests.support.processes import Server, wait_until
 from tests.support.wire import Wire, make_queue
@@ -120,8 +122,10 @@ def test_a_blocking_handler_whose_event_loop_cancelled_something_has_failed(
 
 
 def test_a_worker_without_a_thread_to_renew_a_lease_gives_the_message_back(
-    hasty_server: Server, caplog: pytest.LogCaptureFixture
+    hasty_server: Server, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    due = DueRenewals()
+    monkeypatch.setattr(blocking_message, "due_renewals", due)
     before, handled = threading.stack_size(), list[tuple[str, int | None]]()
 
     def handle(message: Message) -> None:
@@ -130,9 +134,12 @@ def test_a_worker_without_a_thread_to_renew_a_lease_gives_the_message_back(
 
     with Client(hasty_server.url) as mq:
         orders = new_queue(mq)
-        orders.publish_many(["one", "two"])
+        orders.publish("one")
         running = Running(orders.worker(handle))
         try:
+            wait_until(lambda: handled)
+            wait_until(lambda: due._thread is None)
+            orders.publish("two")
             wait_until(lambda: "new thread" in caplog.text)
         finally:
             threading.stack_size(before)

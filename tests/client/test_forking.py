@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from mq.client import AsyncClient, Client, ClientClosed, Message, Queue
-from tests.support.faces import counts, new_queue, receive_now
+from tests.support.faces import counts, new_queue, receive_now, wait_for_renewals
 from tests.support.processes import Server
 
 CHILDREN = 10
@@ -161,6 +161,7 @@ def test_a_child_may_acknowledge_what_its_parent_renews(hasty_server: Server) ->
         for _ in range(CHILDREN):
             orders.publish("one")
             with receive_now(orders, 30) as message:
+                wait_for_renewals(message, 1)
                 stop: Any = message._renewal._stop
                 with stop._cond:  # as the thread that renews for a moment
                     pid = fork(message.ack)

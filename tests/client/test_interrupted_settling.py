@@ -14,6 +14,7 @@ import pytest
 
 from mq.client import AsyncMessage, Message
 from mq.client.aio.session import AsyncSession
+from mq.client.blocking.due_renewals import due_renewals
 from mq.client.blocking.session import Session
 from mq.client.messages import Delivery
 from mq.names import MessageId, QueueName
@@ -112,16 +113,20 @@ def test_a_signal_handler_that_raises_as_a_block_begins_leaves_no_renewal(
     start, started = threading.Thread.start, list[threading.Thread]()
 
     def start_and_raise(thread: threading.Thread) -> None:
+        is_main = threading.current_thread() is threading.main_thread()
         start(thread)
         started.append(thread)
-        raise Interrupted
+        if is_main:
+            raise Interrupted
 
+    monkeypatch.setattr(due_renewals, "_thread", None)  # It may wait for the next one.
     monkeypatch.setattr(threading.Thread, "start", start_and_raise)
     with pytest.raises(Interrupted), message:
         pass
 
-    [renewer] = started
-    wait_until(lambda: not renewer.is_alive())
+    assert started[0].name == "mq-renewals"
+    wait_until(lambda: not any(each.is_alive() for each in started))
+    assert not message._renewal.is_on
 
 
 async def test_a_cancellation_costs_no_lease() -> None:

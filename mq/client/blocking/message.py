@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
@@ -11,11 +12,12 @@ from typing import Self, TypeVar
 
 from mq.client import by_id, moves, publishing
 from mq.client.arguments import queue_name, queue_names
+from mq.client.blocking.due_renewals import due_renewals
 from mq.client.blocking.session import Session
 from mq.client.errors import ClientError, LeaseLost
 from mq.client.messages import Body, Delivery, NewMessage, new_messages
 from mq.client.received import ReceivedMessage
-from mq.client.renewals import renew
+from mq.client.renewals import renew, seconds_to_renewal
 from mq.client.retries import GIVE_BACK_SECONDS
 from mq.client.wire import Operation, Stopped
 
@@ -137,18 +139,19 @@ class Message(ReceivedMessage):
 
 
 class Renewal:
-    """Renews a message's lease after each third of it, in a thread of its own, until the block ends
-    or the message is settled. If the lease is lost, `is_lost` of the message says so, but nothing
-    can interrupt the block."""
+    """Renews a message's lease after each third of it, until the block ends or the message is
+    settled. If the lease is lost, `is_lost` of the message says so, but nothing can interrupt the
+    block. From the first renewal on it has a thread of its own."""
 
     def __init__(self, session: Session, message: Message) -> None:
         self._session = session
         self._message = message
-        self._stop = threading.Event()
+        self._is_for_block = False
+        self._stop: threading.Event
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> Message:
-        if self._thread is not None:
+        if self._is_for_block:
             raise RuntimeError("the lease of this message is being renewed already")
         self.start()
         return self._message
@@ -166,22 +169,33 @@ class Renewal:
     @property
     def is_on(self) -> bool:
         # In a forked process the thread does not run.
-        return self._thread is not None and self._thread.is_alive()
+        is_running = self._thread is not None and self._thread.is_alive()
+        return is_running or self in due_renewals
 
     def start(self) -> None:
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._renew, name="mq-renewal", daemon=True)
+        """Renew the lease from now on. Raises RuntimeError if the system has no thread for that."""
+        self._is_for_block = True
+        seconds = seconds_to_renewal(self._message.delivery, time.monotonic(), least=0.0)
         try:
-            self._thread.start()
+            due_renewals.add(self, self._begin, seconds)
         except BaseException:
-            # A signal handler has raised while this waited for the thread to begin. If that begins
-            # a block, the block will have no end.
-            self._stop.set()
+            # There is no thread, or a signal handler has raised. If that begins a block, the block
+            # will have no end.
+            self.end()
             raise
+
+    def _begin(self) -> None:
+        """Make the first renewal, which is due, and those that follow, in a thread."""
+        self._stop = threading.Event()
+        thread = threading.Thread(target=self._renew, name="mq-renewal", daemon=True)
+        thread.start()
+        self._thread = thread
 
     def end(self) -> None:
         """Stop renewing. A renewal under way is waited for: if it were cut off, it might be done
         all the same and make a new lease."""
+        self._is_for_block = False
+        due_renewals.discard(self)
         thread, self._thread = self._thread, None
         # In a forked process a lock that the thread held stays taken.
         if thread is not None and thread.is_alive():
