@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -21,61 +20,60 @@ from mq.web.standing_in_line import Wait, stand_in_line
 
 _PARAMETERS = frozenset({"wait", "visibility", "max", "id", THEN})
 _IF_MATCH = istr("If-Match")
+_NO_CONTENT = Answer(204)
 
 
 class QuickReceive(NamedTuple):
-    """One message, or lines for up to `limit`, which are hidden for `visibility_ns` and waited for:
-    from the queue, or else from the first of those in `then` that has any. `then` is None if none
-    are named; the answer does not say then which queue it was."""
+    """One message, or lines for up to `limit`, which are hidden for `visibility_ns` and waited for,
+    from the first of these queues that has any. The answer says which one that is, if the request
+    names several."""
 
+    queues: tuple[QueueName, ...]
     limit: int | None = None
     visibility_ns: int | None = None
     wait_seconds: float = 0.0
-    then: tuple[QueueName, ...] | None = None
+    names_queue: bool = False
 
     @property
     def more_queues(self) -> tuple[QueueName, ...]:
-        return self.then or ()
+        return self.queues[1:]
 
     def begin(self, request: TakenRequest, _body: bytes) -> None:
         """Receive with others of the round if a message is there, or else in line."""
-        store, first = request.store, request.head.queue
-        queues = (first, *self.then) if self.then else (first,)
-        if self.wait_seconds and all(store.count_spare(each) <= 0 for each in queues):
-            self._wait(request, queues)
+        if self.wait_seconds and max(map(request.store.count_spare, self.queues)) <= 0:
+            self._wait(request)
         else:
-            self._try(request, queues, 0)
+            self._try(request, 0)
 
-    def _try(self, request: TakenRequest, queues: Sequence[QueueName], number: int) -> None:
-        tried = partial(self._tried, request, queues, number)
-        asked, may_wait = (self.limit or 1, self.visibility_ns), self.wait_seconds > 0
-        request.store.submit_receive(queues[number], tried, *asked, may_wait=may_wait)
+    def _try(self, request: TakenRequest, number: int) -> None:
+        tried, may_wait = partial(self._tried, request, number), self.wait_seconds > 0
+        asked = self.queues[number], tried, self.limit or 1, self.visibility_ns
+        request.store.submit_receive(*asked, may_wait=may_wait)
 
     def _tried(
         self,
         request: TakenRequest,
-        queues: Sequence[QueueName],
         number: int,
         result: list[Received] | None,
         error: BaseException | None,
     ) -> None:
         if error is not None or result:
             self._end(request, result, error)
-        elif number + 1 < len(queues):
-            self._try(request, queues, number + 1)
+        elif number + 1 < len(self.queues):
+            self._try(request, number + 1)
         elif self.wait_seconds:
-            self._wait(request, queues)  # Another one was faster.
+            self._wait(request)  # Another one was faster.
         else:
             self._end(request, result, error)
 
-    def _wait(self, request: TakenRequest, queues: Sequence[QueueName]) -> None:
-        wait = Wait(queues, self.limit or 1, self.visibility_ns, self.wait_seconds)
+    def _wait(self, request: TakenRequest) -> None:
+        wait = Wait(self.queues, self.limit or 1, self.visibility_ns, self.wait_seconds)
         stand_in_line(request.connection, request.store, wait, partial(self._end, request))
 
     def _end(
         self, request: TakenRequest, result: list[Received] | None, error: BaseException | None
     ) -> None:
-        answer_received(request, result, error, self.limit, names_queue=self.then is not None)
+        answer_received(request, result, error, self.limit, names_queue=self.names_queue)
 
 
 class QuickReceiveById(NamedTuple):
@@ -92,7 +90,7 @@ class QuickReceiveById(NamedTuple):
     def begin(self, request: TakenRequest, _body: bytes) -> None:
         asked, hidden_ns = (request.head.queue, self.message_id), self.visibility_ns
         if hidden_ns == 0:
-            done = partial(request.end, Answer(204), MESSAGES_PATH)
+            done = partial(request.end, _NO_CONTENT, MESSAGES_PATH)
             request.store.submit(lambda work: release(work, *asked, self.guard), done)
         else:
             taken = partial(_taken, request)
@@ -107,7 +105,10 @@ def read_receive(head: BareHead, queue: QueueName, query: str) -> AskedFor | Non
         return QuickReceiveById(message_id, in_ns(visibility), guard)
     limit, wait, visibility = read_receiving(parameters)
     then = read_queues(parameters, THEN, queue)
-    return None if _IF_MATCH in head.headers else QuickReceive(limit, in_ns(visibility), wait, then)
+    if _IF_MATCH in head.headers:
+        return None
+    queues = (queue, *(then or ()))
+    return QuickReceive(queues, limit, in_ns(visibility), wait, then is not None)
 
 
 def _taken(request: TakenRequest, result: Received | None, error: BaseException | None) -> None:
@@ -132,7 +133,7 @@ def answer_received(
         request.store.give_back(received or ())
         connection.end_quick(None)
     elif not received:
-        request.answer(Answer(204), MESSAGES_PATH)
+        request.answer(_NO_CONTENT, MESSAGES_PATH)
     else:
         try:
             answer = answer_at_once(received, limit, transport, names_queue=names_queue)

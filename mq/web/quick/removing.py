@@ -13,6 +13,8 @@ from mq.web.parameters import BareHead, read_leases
 from mq.web.quick.taken_request import AskedFor, TakenRequest
 from mq.web.routes import MESSAGE_PATH
 
+_ACCEPTED = Answer(202)
+
 
 class QuickRemoval(NamedTuple):
     """A message, if its lease is one of these; None for any."""
@@ -25,8 +27,8 @@ class QuickRemoval(NamedTuple):
         return ()
 
     def begin(self, request: TakenRequest, _body: bytes) -> None:
-        done = partial(request.end, Answer(202), MESSAGE_PATH)
-        request.store.submit_remove(request.head.queue, *self, done)
+        done = partial(request.end, _ACCEPTED, MESSAGE_PATH)
+        request.store.submit_remove(request.head.queue, self.message_id, self.leases, done)
 
 
 class QuickRemovals(NamedTuple):
@@ -41,7 +43,7 @@ class QuickRemovals(NamedTuple):
 
     def begin(self, request: TakenRequest, _body: bytes) -> None:
         done = partial(_end_several, request, self.ids)
-        request.store.submit_remove_many(request.head.queue, *self, done)
+        request.store.submit_remove_many(request.head.queue, self.ids, self.leases, done)
 
 
 def read_removal(head: BareHead, ids: str) -> AskedFor:

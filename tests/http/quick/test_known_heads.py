@@ -45,7 +45,7 @@ class Lesson:
 
 def head_of(message: RawRequestMessage, payload: StreamReader) -> QuickHead:
     head = BareHead(message.headers)
-    asked: AskedFor = QuickReceive()
+    asked: AskedFor = QuickReceive((QueueName("orders"),))
     if message.method == "DELETE":
         asked = read_removal(head, message.path.rpartition("/")[2])
     elif message.method == "POST":
