@@ -75,20 +75,19 @@ class Answer:
         """Do nothing: `prepare` has written all of it."""
 
     def to_bytes(self, is_last: bool) -> bytes:
-        """Return the bytes for a client of HTTP/1.1. Raises ValueError as `prepare` does."""
-        if is_last:
-            self._headers = self._lines() + _CLOSE
-        return self._head() + self._body
+        """Return the bytes for a client of HTTP/1.1; the same answer may be given to several.
+        Raises ValueError as `prepare` does."""
+        return self._head(_CLOSE if is_last else "") + self._body
 
     def _lines(self) -> str:
         headers = self._headers
         return headers if isinstance(headers, str) else lines_of(headers)
 
-    def _head(self) -> bytes:
+    def _head(self, more: str = "") -> bytes:
         seconds = int(time())
-        if not (self._headers or self._body):
+        if not (self._headers or self._body or more):
             return _bare_head(self.status, seconds)
-        lines = self._lines()
+        lines = self._lines() + more
         if self.status != _NO_CONTENT:
             lines = f"{lines}Content-Length: {len(self._body)}\r\n"
         return f"{_first_lines(self.status, seconds)}{lines}\r\n".encode()

@@ -9,6 +9,7 @@ from time import time
 
 import pytest
 
+from mq.web.answers import Answer
 from tests.support.processes import Server
 from tests.support.wire import SMALL_BODY_BYTES, Wire, WireAnswer, make_queue, request_bytes
 
@@ -201,3 +202,13 @@ def test_a_large_answer_says_that_it_is_the_last_of_its_connection(wire: Wire, q
 
     assert wire.answer().headers.get("connection") == "close"
     assert wire.is_closed()
+
+
+@pytest.mark.parametrize("answer", [Answer(204), Answer(202), Answer(200, "X-A: 1\r\n", b"body")])
+def test_what_ends_one_connection_ends_no_other(answer: Answer) -> None:
+    first = answer.to_bytes(is_last=False)
+    last = [answer.to_bytes(is_last=True) for _ in range(2)]
+
+    assert [each.count(b"Connection: close\r\n") for each in last] == [1, 1]
+    assert answer.to_bytes(is_last=False) == first
+    assert b"Connection" not in first

@@ -252,3 +252,17 @@ async def test_a_missing_queue_is_missed_once_it_is_looked_into(root: Path) -> N
 
         assert [each.status for each in answers] == [200, 404, 404, 404]
         assert b"there is no queue bills" in answers[1].body
+
+
+async def test_a_client_that_hangs_up_ends_no_connection_but_its_own(root: Path) -> None:
+    async with site_on(root) as site:
+        for _ in range(2):
+            reader, writer = await site.connect()
+            writer.write(request_bytes("GET", "/orders/messages?wait=20"))
+            await parked(site.store, 1)
+            writer.write_eof()
+            answer = await parse_answer(reader, "GET")
+            assert (answer.status, answer.headers["connection"]) == (204, "close")
+            await close(writer)
+
+        assert "connection" not in (await site.ask("GET", "/orders/messages")).headers
