@@ -137,12 +137,11 @@ def answer_received(
     else:
         try:
             answer = answer_at_once(received, limit, transport, names_queue=names_queue)
+            if answer is None or connection.has_closed(transport):
+                request.hand_over(received)
+            else:
+                request.answer(answer, MESSAGES_PATH)
         except ValueError as invalid:
             # A header that cannot be sent: the usual way logs it, and answers 500.
             request.store.give_back(received)
             request.hand_over(invalid)
-            return
-        if answer is None or connection.has_closed(transport):
-            request.hand_over(received)
-        else:
-            request.answer(answer, MESSAGES_PATH)
