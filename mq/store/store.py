@@ -146,8 +146,8 @@ class Store:
     def submit_publish(
         self, queue: QueueName, draft: Draft, done: Done, also: Queues = (), removes: Removed = None
     ) -> None:
-        """Publish a small body, to several queues under an id of the server, for a caller that does
-        not wait. `done` gets what `publish` returns or raises, on the event loop, never at once."""
+        """Publish a small body as `publish` does, for a caller that does not wait. `done` gets what
+        that returns or raises, on the event loop, never at once."""
         self._publisher.submit(queue, draft, done, also, removes)
 
     async def publish_batch(

@@ -33,7 +33,7 @@ from mq.store.removing.remove_under_lease import Removed
 from mq.store.shared_state import Workspace
 
 
-class NotAllNewError(Exception):
+class NotAllNew(Exception):
     """Some ids of a batch are known, or just being published, and nothing was done."""
 
 
@@ -54,7 +54,7 @@ def publish_batch(
     Waits OWN_ID_WAIT_SECONDS for another publisher of one of the ids. Raises QueueNotFound,
     StoreUnavailable, PropertiesUnsupported, and IdTaken, which names the line; InvalidRequest for
     too many queues; MessageNotFound and LeaseMismatch for `removes`. With `if_new` nobody waits,
-    and it raises NotAllNewError.
+    and it raises NotAllNew.
     """
     named = {each.queue for each in entries}
     if None not in named:  # No message asks for it, and a client that sends `Expect` may have.
@@ -171,7 +171,7 @@ def _fill(
         try:
             if not (batch.fits_one_call and batch.are_ids_new()):
                 if if_new:
-                    raise NotAllNewError
+                    raise NotAllNew
                 is_filled = yield InWorker(batch.fill)
             elif batch.write():
                 messages = sum([len(each.placed) for each in batch.parts])

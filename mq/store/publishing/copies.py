@@ -10,7 +10,7 @@ from mq.config import SMALL_BODY_BYTES
 from mq.disk.calls import CHAINS_AT_ONCE
 from mq.errors import IdTaken, StoreUnavailable
 from mq.names import QueueName
-from mq.store.publishing.batch import NotAllNewError, publish_batch
+from mq.store.publishing.batch import NotAllNew, publish_batch
 from mq.store.publishing.own_id import publish_own
 from mq.store.publishing.publish import Draft, Entry, Published, publish
 from mq.store.publishing.readers import Queues
@@ -37,7 +37,7 @@ def publish_copies(
         are_own = len(asked) > 1 and any(draft.message_id is not None for draft, _ in asked)
         try:
             return (yield from publish_batch(work, queues[0], entries, queues[1:], if_new=are_own))
-        except NotAllNewError:
+        except NotAllNew:
             pass
         except StoreUnavailable as error:
             # A queue without room for all of them may have some for the first.

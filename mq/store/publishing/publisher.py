@@ -66,11 +66,10 @@ class Publisher:
     def submit(
         self, queue: QueueName, draft: Draft, done: Done, also: Queues = (), removes: Removed = None
     ) -> None:
-        """Publish one message with its small body in memory; for several queues under an id of the
-        server. `done` gets what `publish` returns or raises."""
+        """Publish one message, its small body in memory, as `publish` does. `done` gets what that
+        returns or raises."""
         if removes is not None:
-            publishing = publish_one(self._work, queue, draft, also, removes)
-            self._committer.submit(Submitted(publishing, done))
+            self._publish_alone(queue, draft, done, also, removes)
         elif also:
             self._copies.submit((queue, *also), (draft, done), done)
         else:
@@ -83,8 +82,11 @@ class Publisher:
         telling = partial(self._tell, asked)
         self._committer.submit(Submitted(publish_each(self._work, asked), telling, len(asked)))
 
-    def _publish_alone(self, queue: QueueName, draft: Draft, done: Done) -> None:
-        self._committer.submit(Submitted(publish_one(self._work, queue, draft), done))
+    def _publish_alone(
+        self, queue: QueueName, draft: Draft, done: Done, also: Queues = (), removes: Removed = None
+    ) -> None:
+        publishing = publish_one(self._work, queue, draft, also, removes)
+        self._committer.submit(Submitted(publishing, done))
 
     def _tell(
         self,

@@ -15,6 +15,7 @@ from mq.names import MessageId, QueueName, file_name
 from mq.spool.message.held import Lost
 from mq.store.removing.remove import (
     ABSENT,
+    has_one_name,
     move_on,
     remove,
     unsynced_absence,
@@ -166,6 +167,8 @@ def _move_bare(work: Workspace, removals: Sequence[Removal]) -> list[_Moved]:
     in one go. Returns for each what `move_on` returns or raises."""
     spool, names = work.spool, [file_name(queue, each) for queue, each, _ in removals]
     codes = spool.moves.rename_all(spool.opened(_DELAY), spool.opened(_REMOVE), names)
+    if not any(codes) and has_one_name(work):
+        return [_DELAY] * len(names)
     outcomes: list[_Moved] = []
     for (queue, message_id, _), code in zip(removals, codes, strict=True):
         try:

@@ -59,8 +59,7 @@ class KnownHeads:
     def _find_publish(self, data: bytes) -> QuickHead | None:
         """Return the head of a publish under an own id, if another one like it is known."""
         own = _read_own_id(data)
-        alike = None if own is None else self._heads.get(own[0])
-        if own is None or alike is None:
+        if own is None or (alike := self._heads.get(own[0])) is None:
             return None
         method, queue, headers, asked, length, is_ours = alike
         assert isinstance(asked, QuickPublish), "the key is that of a publish"
@@ -68,8 +67,7 @@ class KnownHeads:
 
     def _find_removal(self, data: bytes) -> tuple[QuickHead, bytes] | None:
         removal = _read_removal(data)
-        alike = None if removal is None else self._heads.get(removal[0])
-        if removal is None or alike is None:
+        if removal is None or (alike := self._heads.get(removal[0])) is None:
             return None
         method, queue, headers, asked, _, is_ours = alike
         assert isinstance(asked, QuickRemoval), "the key is that of a removal"

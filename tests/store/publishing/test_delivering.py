@@ -49,7 +49,10 @@ class OrderOfCalls(WatchedFiles):
         }
 
 
-async def test_each_is_moved_and_closed_and_no_look_is_needed(root: Path) -> None:
+@pytest.mark.parametrize("delay_seconds", [0, 1000])
+async def test_each_is_moved_and_closed_and_no_look_is_needed(
+    root: Path, delay_seconds: float
+) -> None:
     files = OrderOfCalls()
     async with store_on(root, files) as store:
         await ask(store, *drafts_of(2))
@@ -57,34 +60,16 @@ async def test_each_is_moved_and_closed_and_no_look_is_needed(root: Path) -> Non
         descriptors = open_descriptors()
         files.start()
 
-        outcomes = await ask(store, *drafts_of(COUNT))
-
-        assert files.order == ["rename", "close"] * COUNT
-        assert names_in(root / "new") == []
-        assert sorted(names_in(root / "queues" / ORDERS)) == sorted(ids_of(outcomes))
-        assert open_descriptors() == descriptors
-        files.before.clear()
-        assert await drain(store) == ids_of(outcomes)
-
-
-async def test_so_is_each_that_is_delayed(root: Path) -> None:
-    files = OrderOfCalls()
-    async with store_on(root, files) as store:
-        await ask(store, *drafts_of(2))
-        await drain(store)
-        descriptors = open_descriptors()
-        files.start()
-
-        delayed = [draft_of(b"%d" % number, delay_seconds=1000) for number in range(COUNT)]
-        outcomes = await ask(store, *delayed, draft_of(b"now"))
+        some = [draft_of(b"%d" % number, None, delay_seconds) for number in range(COUNT)]
+        ids = ids_of(await ask(store, *some, draft_of(b"now")))
 
         assert files.order == ["rename", "close"] * (COUNT + 1)
         assert names_in(root / "new") == []
-        *hidden, ready = ids_of(outcomes)
+        hidden = ids[:COUNT] if delay_seconds else []
         assert {f"{ORDERS}:{each}" for each in hidden} <= set(names_in(root / "delay"))
         assert open_descriptors() == descriptors
         files.before.clear()
-        assert await drain(store) == [ready]
+        assert await drain(store) == ids[len(hidden) :]
 
 
 async def test_one_whose_delay_is_over_before_its_delivery_is_ready(
